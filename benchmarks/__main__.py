@@ -1,4 +1,6 @@
-"""`python -m benchmarks [NAME]`: runs one benchmark or all, and prints each figure with its bound, its baseline or its peer."""
+"""`python -m benchmarks [NAME]`: runs one benchmark or all, and prints each figure with its bound,
+its baseline or its peer.
+"""
 
 import argparse
 import contextlib
@@ -13,8 +15,19 @@ from importlib import import_module
 
 from benchmarks.measuring import INTERRUPTED, INTERRUPTS, ROOT, Result, ended
 
-# In the order of a user's day: a plan, its registration, a cluster, then the data plane and a review.
-BENCHMARKS = ("start", "registration", "cluster_start", "gateway", "gateway_denials", "preheat", "report", "policies", "scale")
+# In the order of a user's day: a plan, its registration, a cluster, then the data plane and a
+# review.
+BENCHMARKS = (
+    "start",
+    "registration",
+    "cluster_start",
+    "gateway",
+    "gateway_denials",
+    "preheat",
+    "report",
+    "policies",
+    "scale",
+)
 COMMAND = [sys.executable, "-m", "benchmarks"]
 # Takes minutes, so it runs only on request.
 ON_REQUEST = ("preheat_small_files",)
@@ -25,7 +38,10 @@ _STOP_SECONDS = 120
 def main() -> int:
     """Run all, name those that missed a bound, and return how many did; 130 after an interrupt."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    print(f"{os.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}")
+    print(
+        f"{os.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}, load"
+        f" {os.getloadavg()[0]:.1f}"
+    )
     missed = []
     for name in BENCHMARKS:
         print(f"\n{name}", flush=True)
@@ -49,8 +65,11 @@ def measure(name: str) -> int:
 
 
 def _run(name: str) -> int:
-    """The exit code of one benchmark. It has a session, so that Ctrl-C reaches this process, which tells the benchmark to stop."""
-    # Until Popen returns, an interrupt could not stop the process. It inherits this mask, and `ended` lifts it there.
+    """The exit code of one benchmark. It has a session, so that Ctrl-C reaches this process, which
+    tells the benchmark to stop.
+    """
+    # Until Popen returns, an interrupt could not stop the process. It inherits this mask, and
+    # `ended` lifts it there.
     signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
     process = subprocess.Popen([*COMMAND, name], cwd=ROOT, start_new_session=True)
     try:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.measuring import Result, timed, unbounded
+from inferplan.progress import plain
 from inferplan.rehearsal.cluster import delete, start
 from inferplan.rehearsal.cluster.processes import running
-from inferplan.rehearsal.progress import plain
 from inferplan.rehearsal.toolchain import ensure
 
 _NAME, _ROUNDS = "bench", 5
@@ -25,7 +25,9 @@ def resident_mebibytes(directory: Path) -> float:
 
 
 def measure(rounds: int) -> Iterator[Result]:
-    """Medians of `rounds` rounds. A component is killed as the kernel kills it when memory runs out."""
+    """Medians of `rounds` rounds. A component is killed as the kernel kills it when memory runs
+    out.
+    """
     ensure(plain)
     times: defaultdict[str, list[float]] = defaultdict(list)
     memory = []
@@ -39,7 +41,9 @@ def measure(rounds: int) -> Iterator[Result]:
         memory.append(resident_mebibytes(directory))
         times["delete it"].append(timed(lambda: delete(_NAME)))
     for name, seconds in times.items():
-        yield unbounded(name, f"{statistics.median(seconds):.2f} s (slowest of {rounds}: {max(seconds):.2f} s)")
+        yield unbounded(
+            name, f"{statistics.median(seconds):.2f} s (slowest of {rounds}: {max(seconds):.2f} s)"
+        )
     yield unbounded("resident memory of the five programs", f"{statistics.median(memory):.0f} MiB")
 
 

@@ -1,8 +1,10 @@
-"""Measures the cost of the gateway's checks: its nginx against the same nginx with a bare `proxy_pass`, in one run, as ratios.
+"""Measures the cost of the gateway's checks: its nginx against the same nginx with a bare
+`proxy_pass`, in one run, as ratios.
 
-All proxies forward the same POST of 2 KB to the same backend and take turns, so a busy machine slows them alike. Reported are requests a
-second, the processor time of the proxy for each request, the median latency, the cost of /v1, which reads the model from the body, also
-with bodies of 20 KB and 300 KB, and of 1,000 keys and 200 models against one.
+All proxies forward the same POST of 2 KB to the same backend and take turns, so a busy machine
+slows them alike. Reported are requests a second, the processor time of the proxy for each request,
+the median latency, the cost of /v1, which reads the model from the body, also with bodies of 20 KB
+and 300 KB, and of 1,000 keys and 200 models against one.
 Needs nginx and wrk on PATH.
 """
 
@@ -17,7 +19,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.measuring import Result, at_least, at_most, folder_in_memory, median_ratio, serving, unbounded
+from benchmarks.measuring import (
+    Result,
+    at_least,
+    at_most,
+    folder_in_memory,
+    median_ratio,
+    serving,
+    unbounded,
+)
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec
 from tests.ports import free_port
 
@@ -34,7 +44,9 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Subject:
-    """One address under load: wrk's script, port, process and path; by round requests a second, median milliseconds, processor us a request."""
+    """One address under load: wrk's script, port, process and path; by round requests a second,
+    median milliseconds, processor us a request.
+    """
 
     script: Path
     port: int
@@ -49,20 +61,27 @@ class Subject:
 def _nginx(binary: str, folder: Path, port: int, directives: str) -> Iterator[int]:
     """Run an nginx at `port` with `directives` for every path; yields its process id."""
     folder.mkdir()
-    temporary = "".join(f"{kind}_temp_path {folder}/{kind}; " for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    temporary = "".join(
+        f"{kind}_temp_path {folder}/{kind}; "
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
     config = folder / "nginx.conf"
     config.write_text(
-        f"worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit; pcre_jit on;\n"
-        f"events {{ worker_connections 4096; }}\nhttp {{ access_log /dev/null; map_hash_bucket_size 256; {temporary}\n"
-        f"server {{ listen 127.0.0.1:{port}; location / {{ {directives} }} }}\n}}\n"
+        f"worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit; pcre_jit on;\nevents"
+        " { worker_connections 4096; }\nhttp { access_log /dev/null; map_hash_bucket_size 256;"
+        f" {temporary}\nserver {{ listen 127.0.0.1:{port}; location / {{ {directives} }} }}\n}}\n"
     )
     user = "user root; " if os.geteuid() == 0 else ""
-    with serving([binary, "-c", str(config), "-p", str(folder), "-g", f"{user}daemon off;"], port) as pid:
+    with serving(
+        [binary, "-c", str(config), "-p", str(folder), "-g", f"{user}daemon off;"], port
+    ) as pid:
         yield pid
 
 
 def gateway(stack: ExitStack, folder: Path, backend: int, consumers: int, models: int = 1) -> Proxy:
-    """The gateway before `backend` with one key for each of `consumers`, and `models` models; stopped with `stack`."""
+    """The gateway before `backend` with one key for each of `consumers`, and `models` models;
+    stopped with `stack`.
+    """
     home = folder / f"gateway-{consumers}-{models}"
     home.mkdir()
     proxy = Proxy(home)
@@ -72,18 +91,27 @@ def gateway(stack: ExitStack, folder: Path, backend: int, consumers: int, models
     names = {f"c{number}": consumer(keys=[1]) for number in range(consumers)}
     stack.callback(proxy.stop)
     others = [f"model-{number}" for number in range(models - 1)]
-    proxy.run(spec(), [endpoint(model, backend, tuple(names)) for model in ("llama", *others)], names)
+    proxy.run(
+        spec(), [endpoint(model, backend, tuple(names)) for model in ("llama", *others)], names
+    )
     return proxy
 
 
 def throughput(folder: Path) -> dict[str, Subject]:
     with ExitStack() as stack:
         backend, port = free_port(), free_port()
-        one, thousand, models = (gateway(stack, folder, backend, *counts) for counts in ((1,), (1000,), (1, 200)))
+        one, thousand, models = (
+            gateway(stack, folder, backend, *counts) for counts in ((1,), (1000,), (1, 200))
+        )
         binary = one.binary
-        posts = {size: _script(folder / f"post-{count}.lua", one.key("c0"), count) for size, count in _LINES.items()}
+        posts = {
+            size: _script(folder / f"post-{count}.lua", one.key("c0"), count)
+            for size, count in _LINES.items()
+        }
         stack.enter_context(_nginx(binary, folder / "backend", backend, f"return 200 '{_ANSWER}';"))
-        bare = stack.enter_context(_nginx(binary, folder / "bare", port, f"proxy_pass http://127.0.0.1:{backend};"))
+        bare = stack.enter_context(
+            _nginx(binary, folder / "bare", port, f"proxy_pass http://127.0.0.1:{backend};")
+        )
         subjects = {"bare proxy_pass": Subject(posts[""], port, bare)}
         paths = {
             "gateway, 1 key": (one, _OWN),
@@ -105,7 +133,13 @@ def throughput(folder: Path) -> dict[str, Subject]:
 
 def _script(file: Path, key: str, lines: int) -> Path:
     """Write wrk's script that posts a prompt of so many lines to `file`."""
-    body = json.dumps({"messages": [{"role": "user", "content": _LINE * lines}], "model": "llama", "stream": False})
+    body = json.dumps(
+        {
+            "messages": [{"role": "user", "content": _LINE * lines}],
+            "model": "llama",
+            "stream": False,
+        }
+    )
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
     settings = [f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items()]
     file.write_text("\n".join(['wrk.method = "POST"', *settings, f"wrk.body = [==[{body}]==]"]))
@@ -114,10 +148,20 @@ def _script(file: Path, key: str, lines: int) -> Path:
 
 def _load(name: str, subject: Subject) -> None:
     before = _processor_seconds(subject.pid)
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS}s", "--latency", "-s", str(subject.script)]
+    command = [
+        "wrk",
+        "-t1",
+        f"-c{CONNECTIONS}",
+        f"-d{SECONDS}s",
+        "--latency",
+        "-s",
+        str(subject.script),
+    ]
     url = f"http://127.0.0.1:{subject.port}{subject.path}"
     output = subprocess.run([*command, url], check=True, capture_output=True, text=True).stdout
-    match = re.search(r"50%\s+([\d.]+)(us|ms|s)(?s:.*)\s(\d+) requests in(?s:.*)Requests/sec:\s+([\d.]+)", output)
+    match = re.search(
+        r"50%\s+([\d.]+)(us|ms|s)(?s:.*)\s(\d+) requests in(?s:.*)Requests/sec:\s+([\d.]+)", output
+    )
     if match is None or "Non-2xx" in output:
         raise RuntimeError(f"{name} denies the load: {output}")
     latency, unit, requests, rate = match.groups()
@@ -129,14 +173,23 @@ def _load(name: str, subject: Subject) -> None:
 def _processor_seconds(pid: int) -> float:
     """Processor time of the workers of an nginx."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    fields = [Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split() for child in children]
+    fields = [
+        Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split() for child in children
+    ]
     return sum(int(each[11]) + int(each[12]) for each in fields) / _TICK
 
 
 def figures() -> Iterator[Result]:
-    """The figures of every subject, and those of the gateway that have bounds; none without nginx and wrk."""
-    if shutil.which("wrk") is None or shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None:
-        yield unbounded("gateway", "skipped, needs nginx and wrk on PATH (apt-get install nginx-light wrk)")
+    """The figures of every subject, and those of the gateway that have bounds; none without nginx
+    and wrk.
+    """
+    if (
+        shutil.which("wrk") is None
+        or shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None
+    ):
+        yield unbounded(
+            "gateway", "skipped, needs nginx and wrk on PATH (apt-get install nginx-light wrk)"
+        )
         return
     with folder_in_memory() as name:
         subjects = throughput(Path(name))
@@ -147,10 +200,30 @@ def figures() -> Iterator[Result]:
         other = f"gateway, {size}" if size in _LARGE else "bare proxy_pass"
         share = median_ratio(each.rates, subjects[other].rates)
         yield unbounded(
-            label, f"{rate:.0f} requests/s ({share:.2f} of {other}), p50 {latency:.2f} ms, {cost:.0f} us of processor a request"
+            label,
+            f"{rate:.0f} requests/s ({share:.2f} of {other}), p50 {latency:.2f} ms, {cost:.0f} us"
+            " of processor a request",
         )
-    yield at_least("throughput relative to bare", median_ratio(ours.rates, bare.rates), LEAST_THROUGHPUT)
-    yield at_most("median latency relative to bare", median_ratio(ours.latencies, bare.latencies), MOST_LATENCY)
-    yield at_least("throughput of /v1 relative to bare", median_ratio(one.rates, bare.rates), LEAST_AT_ONE_ADDRESS)
-    yield at_most("processor time with 1,000 keys relative to one", median_ratio(many.costs, ours.costs), MOST_FOR_MANY)
-    yield at_most("processor time of /v1 with 200 models relative to one", median_ratio(models.costs, one.costs), MOST_FOR_MANY)
+    yield at_least(
+        "throughput relative to bare", median_ratio(ours.rates, bare.rates), LEAST_THROUGHPUT
+    )
+    yield at_most(
+        "median latency relative to bare",
+        median_ratio(ours.latencies, bare.latencies),
+        MOST_LATENCY,
+    )
+    yield at_least(
+        "throughput of /v1 relative to bare",
+        median_ratio(one.rates, bare.rates),
+        LEAST_AT_ONE_ADDRESS,
+    )
+    yield at_most(
+        "processor time with 1,000 keys relative to one",
+        median_ratio(many.costs, ours.costs),
+        MOST_FOR_MANY,
+    )
+    yield at_most(
+        "processor time of /v1 with 200 models relative to one",
+        median_ratio(models.costs, one.costs),
+        MOST_FOR_MANY,
+    )

@@ -1,7 +1,8 @@
 """Measures whether the time of a denial reveals how much of a key was right.
 
-Keys that are wrong in the first and in the last character of their secret are denied in random order on one connection;
-Welch's t between the two must stay within the range of chance. Needs nginx on PATH.
+Keys that are wrong in the first and in the last character of their secret are denied in random
+order on one connection; Welch's t between the two must stay within the range of chance. Needs nginx
+on PATH.
 """
 
 import math
@@ -28,11 +29,15 @@ _REQUESTS_A_CONNECTION = 900
 
 
 def denial_times(folder: Path, samples: int = SAMPLES) -> tuple[list[int], list[int]]:
-    """Nanoseconds of denials of keys that differ in their secret's first, and in its last character."""
+    """Nanoseconds of denials of keys that differ in their secret's first, and in its last
+    character.
+    """
     with ExitStack() as stack:
         proxy = gateway(stack, folder, free_port(), 2)
         good = proxy.key("c0")
-        request = bytearray(f"GET /llama/v1/models HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {good}\r\n\r\n".encode())
+        request = bytearray(
+            f"GET /llama/v1/models HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {good}\r\n\r\n".encode()
+        )
         first = request.index(good.rpartition("_")[0].rpartition("_")[2].encode())
         last = first + SECRET_DIGITS - 1
         right = request[first], request[last]
@@ -44,8 +49,11 @@ def denial_times(folder: Path, samples: int = SAMPLES) -> tuple[list[int], list[
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for _ in range(min(_REQUESTS_A_CONNECTION, samples - done)):
                 which = chance.getrandbits(1)
-                # The same buffer and the same writes for both: two buffers differ in their memory, and that alone takes other times.
-                request[first], request[last] = (wrong[0], right[1]) if which == 0 else (right[0], wrong[1])
+                # The same buffer and the same writes for both: two buffers differ in their memory,
+                # and that alone takes other times.
+                request[first], request[last] = (
+                    (wrong[0], right[1]) if which == 0 else (right[0], wrong[1])
+                )
                 began = time.perf_counter_ns()
                 connection.sendall(request)
                 answer = connection.recv(4096)
@@ -68,4 +76,6 @@ def figures() -> Iterator[Result]:
         return
     with tempfile.TemporaryDirectory() as name:
         t = _welch(*denial_times(Path(name)))
-    yield at_most(f"t between denials of nearly right and wrong keys over {SAMPLES} requests", abs(t), MOST_T)
+    yield at_most(
+        f"t between denials of nearly right and wrong keys over {SAMPLES} requests", abs(t), MOST_T
+    )

@@ -30,7 +30,8 @@ _MODEL = """\
 """
 
 Result = tuple[str, str, str, bool]
-"""A figure: its name, its value and its bound as text, and whether the value is within the bound."""
+"""A figure: its name, its value and its bound as text, and whether the value is within the bound.
+"""
 
 
 def models_section(models: int, *, replicas: int) -> str:
@@ -57,7 +58,9 @@ def timed(work: Callable[[], object], clock: Callable[[], float] = time.perf_cou
 
 
 def cost(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of `work` on the clock, and processor seconds of the processes that it started and awaited."""
+    """Seconds of `work` on the clock, and processor seconds of the processes that it started and
+    awaited.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = timed(work)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -65,12 +68,25 @@ def cost(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def costs_in_turns(*commands: Sequence[str], runs: int = 5) -> list[list[tuple[float, float]]]:
-    """`cost` of each of `commands` in `runs` runs after one to warm up; they run in turns, so that a busy machine slows all of them."""
+    """`cost` of each of `commands` in `runs` runs after one to warm up; they run in turns, so that
+    a busy machine slows all of them.
+    """
     environment = {**os.environ, "PULUMI_CONFIG_PASSPHRASE": "inferplan-example"}
     costs: list[list[tuple[float, float]]] = [[] for _ in commands]
     for _ in range(runs + 1):
         for each, command in zip(costs, commands, strict=True):
-            each.append(cost(partial(subprocess.run, command, cwd=ROOT, env=environment, capture_output=True, check=True)))
+            each.append(
+                cost(
+                    partial(
+                        subprocess.run,
+                        command,
+                        cwd=ROOT,
+                        env=environment,
+                        capture_output=True,
+                        check=True,
+                    )
+                )
+            )
     return [each[1:] for each in costs]
 
 
@@ -86,12 +102,16 @@ def folder_in_memory() -> tempfile.TemporaryDirectory[str]:
 
 @contextmanager
 def serving(command: Sequence[str], port: int, *, log: int | None = None) -> Iterator[int]:
-    """Run the server `command` until the block ends, with standard error to `log`; yields its process id once it answers at `port`."""
+    """Run the server `command` until the block ends, with standard error to `log`; yields its
+    process id once it answers at `port`.
+    """
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
     try:
         while not _answers(port):
             if process.poll() is not None:
-                raise RuntimeError(f"{' '.join(command)} ended with {process.returncode} before it served")
+                raise RuntimeError(
+                    f"{' '.join(command)} ended with {process.returncode} before it served"
+                )
             time.sleep(0.02)
         yield process.pid
     finally:
@@ -105,7 +125,9 @@ def _answers(port: int) -> bool:
 
 
 def ended(main: Callable[[], int], name: str) -> int:
-    """The exit code of `main`; after Ctrl-C or SIGTERM 130, once `main` has unwound and so stopped what it started."""
+    """The exit code of `main`; after Ctrl-C or SIGTERM 130, once `main` has unwound and so stopped
+    what it started.
+    """
     for number in INTERRUPTS:
         signal.signal(number, _interrupt)
     try:

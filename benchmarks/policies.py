@@ -1,4 +1,6 @@
-"""Measures the process of the policy pack: a resource over gRPC, a stack of 300 resources, and its start."""
+"""Measures the process of the policy pack: a resource over gRPC, a stack of 300 resources, and its
+start.
+"""
 
 import copy
 import os
@@ -13,7 +15,7 @@ from pulumi.runtime.proto import analyzer_pb2
 from pulumi.runtime.rpc import deserialize_properties
 
 from benchmarks.measuring import ROOT, Result, at_most, median_ratio, timed
-from inferplan.rehearsal.engine.wire.values import to_wire
+from inferplan.pulumi_engine.values import to_wire
 from tests.policies.analyzer import analyze_stack, configure, pack
 from tests.policies.cases import changed
 
@@ -28,42 +30,89 @@ dispatchers(Path()), all_rules()
 
 
 def figures() -> Iterator[Result]:
-    """The best of several runs, relative to decoding the same requests; the start as processor time, every rule included."""
+    """The best of several runs, relative to decoding the same requests; the start as processor
+    time, every rule included.
+    """
     base = changed("", {})
     custom = [each for each in base if each.custom]
     requests = [
-        analyzer_pb2.AnalyzeRequest(type=each.type, properties=to_wire(each.inputs), urn=each.urn, name=each.name) for each in custom
+        analyzer_pb2.AnalyzeRequest(
+            type=each.type, properties=to_wire(each.inputs), urn=each.urn, name=each.name
+        )
+        for each in custom
     ]
     copies = (
-        replace(each, urn=f"{each.urn}-{number}", name=f"{each.name}-{number}", inputs=copy.deepcopy(each.inputs))
+        replace(
+            each,
+            urn=f"{each.urn}-{number}",
+            name=f"{each.name}-{number}",
+            inputs=copy.deepcopy(each.inputs),
+        )
         for number in count()
         for each in base.registrations
     )
-    large = replace(base, registrations=tuple(each for each, _ in zip(copies, range(RESOURCES), strict=False)))
+    large = replace(
+        base, registrations=tuple(each for each, _ in zip(copies, range(RESOURCES), strict=False))
+    )
     with pack() as stub:
         configure(stub, {})
-        seconds = min(timed(lambda: [stub.Analyze(request) for request in requests]) for _ in range(_REPEATS + 1))
-        yield at_most(f"{len(requests)} resources over gRPC, relative to decoding them", seconds / _decoding(requests), RESOURCE_RATIO)
+        seconds = min(
+            timed(lambda: [stub.Analyze(request) for request in requests])
+            for _ in range(_REPEATS + 1)
+        )
+        yield at_most(
+            f"{len(requests)} resources over gRPC, relative to decoding them",
+            seconds / _decoding(requests),
+            RESOURCE_RATIO,
+        )
     with pack() as stub:
         configure(stub, {})
         seconds = min(timed(lambda: analyze_stack(stub, large)) for _ in range(_REPEATS))
         whole = [analyzer_pb2.AnalyzeRequest(properties=to_wire(each.inputs)) for each in large]
-        yield at_most(f"a stack of {RESOURCES} resources over gRPC, relative to decoding them", seconds / _decoding(whole), STACK_RATIO)
+        yield at_most(
+            f"a stack of {RESOURCES} resources over gRPC, relative to decoding them",
+            seconds / _decoding(whole),
+            STACK_RATIO,
+        )
     with tempfile.TemporaryDirectory() as compiled:
-        pairs = [(_start(_ASSEMBLY, compiled), _start("import pulumi_policy", compiled)) for _ in range(_REPEATS)]
-    yield at_most("start of the pack relative to import pulumi_policy", median_ratio(*zip(*pairs, strict=True)), START_RATIO)
+        pairs = [
+            (_start(_ASSEMBLY, compiled), _start("import pulumi_policy", compiled))
+            for _ in range(_REPEATS)
+        ]
+    yield at_most(
+        "start of the pack relative to import pulumi_policy",
+        median_ratio(*zip(*pairs, strict=True)),
+        START_RATIO,
+    )
 
 
 def _decoding(requests: Sequence[analyzer_pb2.AnalyzeRequest]) -> float:
-    """Seconds of turning the requests from bytes into plain data with the SDK, the best of several runs."""
+    """Seconds of turning the requests from bytes into plain data with the SDK, the best of several
+    runs.
+    """
     texts = [each.SerializeToString() for each in requests]
     decode = analyzer_pb2.AnalyzeRequest.FromString
-    return min(timed(lambda: [deserialize_properties(decode(text).properties) for text in texts]) for _ in range(_REPEATS))
+    return min(
+        timed(lambda: [deserialize_properties(decode(text).properties) for text in texts])
+        for _ in range(_REPEATS)
+    )
 
 
 def _start(statement: str, compiled: str) -> float:
-    """Processor seconds of `statement` in a new process. From the second start on modules are compiled, as in any installation."""
+    """Processor seconds of `statement` in a new process. From the second start on modules are
+    compiled, as in any installation.
+    """
     program = f"import time\n{statement}\nprint(time.process_time())"
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment = {
+        key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"
+    }
     environment["PYTHONPYCACHEPREFIX"] = compiled
-    return float(subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, check=True).stdout)
+    return float(
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            check=True,
+        ).stdout
+    )

@@ -1,4 +1,6 @@
-"""The processes that the benchmarks of the preheat run: an S3 server on the loopback, rclone alone, and the payload."""
+"""The processes that the benchmarks of the preheat run: an S3 server on the loopback, rclone alone,
+and the payload.
+"""
 
 import contextlib
 import hashlib
@@ -34,14 +36,26 @@ def noise(seed: int, size: int) -> tuple[bytes, str]:
 def s3_server() -> Iterator[str]:
     """Run moto in a separate process; yields its URL."""
     port = free_port()
-    with serving([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port, log=subprocess.DEVNULL):
+    with serving(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        port,
+        log=subprocess.DEVNULL,
+    ):
         yield f"http://127.0.0.1:{port}"
 
 
 def upload(endpoint: str, *, shards: int, size: int) -> Any:
-    """Upload a model of `shards` large files and some small ones to a new bucket, each in one part; returns the client."""
+    """Upload a model of `shards` large files and some small ones to a new bucket, each in one part;
+    returns the client.
+    """
     key, secret = _KEYS.values()
-    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id=key, aws_secret_access_key=secret)
+    client = boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+    )
     client.create_bucket(Bucket=BUCKET)
     for number in range(shards):
         client.put_object(Bucket=BUCKET, Key=f"m/shard-{number}.dat", Body=noise(number, size)[0])
@@ -51,7 +65,9 @@ def upload(endpoint: str, *, shards: int, size: int) -> Any:
 
 
 def environment(endpoint: str) -> dict[str, str]:
-    """The environment of rclone for the server. A proxy or a CA bundle of this shell would be used for the loopback too."""
+    """The environment of rclone for the server. A proxy or a CA bundle of this shell would be used
+    for the loopback too.
+    """
     remote = {
         "TYPE": "s3",
         "PROVIDER": "Other",
@@ -65,9 +81,13 @@ def environment(endpoint: str) -> dict[str, str]:
 
 
 def rclone_alone(into: Path, env: Mapping[str, str], flags: Sequence[str] = ()) -> float:
-    """Copy the model with rclone's defaults (four transfers, four streams of a large file); returns the most MiB that it held."""
+    """Copy the model with rclone's defaults (four transfers, four streams of a large file); returns
+    the most MiB that it held.
+    """
     command = ["rclone", "copy", "--config", "", *flags, f"source:{BUCKET}/m", str(into)]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         return _finished(process)[0]
 
 
@@ -95,7 +115,9 @@ def payload(share: Path, env: Mapping[str, str], **request: Any) -> Iterator[sub
 
 
 def preheat(share: Path, env: Mapping[str, str], **request: Any) -> tuple[float, str]:
-    """Run the payload to its end; returns the most MiB that it and its rclones held together, and its output."""
+    """Run the payload to its end; returns the most MiB that it and its rclones held together, and
+    its output.
+    """
     with payload(share, env, **request) as process:
         return _finished(process)
 
@@ -113,7 +135,10 @@ def _finished(process: subprocess.Popen[str]) -> tuple[float, str]:
 
 def _watch(process: subprocess.Popen[str], peak: list[float]) -> None:
     while process.poll() is None:
-        peak[0] = max(peak[0], sum(_anonymous_mebibytes(pid) for pid in (process.pid, *_children(process.pid))))
+        peak[0] = max(
+            peak[0],
+            sum(_anonymous_mebibytes(pid) for pid in (process.pid, *_children(process.pid))),
+        )
         time.sleep(0.1)
 
 

@@ -1,8 +1,10 @@
-"""Measures a preheat of 100,000 files of 1 KiB without checksums, from one directory to another: memory and time.
+"""Measures a preheat of 100,000 files of 1 KiB without checksums, from one directory to another:
+memory and time.
 
-Both directories are in memory. Each file is copied, read back, and read at the source a second time. The bound on memory
-is the Job's promise; the bound on time is generous, because a busy machine may take several times as long as an idle one.
-Run it on its own: `python -m benchmarks preheat_small_files`.
+Both directories are in memory. Each file is copied, read back, and read at the source a second
+time. The bound on memory is the Job's promise; the bound on time is generous, because a busy
+machine may take several times as long as an idle one. Run it on its own: `python -m benchmarks
+preheat_small_files`.
 """
 
 import os

@@ -1,7 +1,9 @@
-"""Measures how fast our program registers: whether the time is linear in the number of models, and what it adds to bare resources.
+"""Measures how fast our program registers: whether the time is linear in the number of models, and
+what it adds to bare resources.
 
-Both are ratios of processor time of one run on one machine. The bare program declares what our program registered: same types, names,
-inputs, parents and dependencies, typed by the same SDK, with none of our code left but empty components in place of ours.
+Both are ratios of processor time of one run on one machine. The bare program declares what our
+program registered: same types, names, inputs, parents and dependencies, typed by the same SDK, with
+none of our code left but empty components in place of ours.
 """
 
 import functools
@@ -18,9 +20,9 @@ from pydantic.alias_generators import to_snake
 
 from benchmarks.measuring import Result, at_most, models_section, unbounded
 from inferplan.infra.compose import compose
-from inferplan.rehearsal.engine.program.record import record
-from inferplan.rehearsal.engine.wire.recording import Recording, Registration
-from inferplan.rehearsal.engine.wire.values import reveal
+from inferplan.pulumi_engine.program.record import record
+from inferplan.pulumi_engine.recording import Recording, Registration
+from inferplan.pulumi_engine.values import reveal
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 from inferplan.stackfile.stack import Stack, StackSecrets
@@ -47,7 +49,9 @@ config:
 
 
 def measure(program: Program, runs: int = 3) -> tuple[float, int]:
-    """The best processor time of `runs` runs of `program`, and its resources; garbage is collected outside the clock."""
+    """The best processor time of `runs` runs of `program`, and its resources; garbage is collected
+    outside the clock.
+    """
     best, resources = float("inf"), 0
     for _ in range(runs):
         gc.collect()
@@ -58,11 +62,19 @@ def measure(program: Program, runs: int = 3) -> tuple[float, int]:
 
 
 def figures() -> Iterator[Result]:
-    """The growth from SMALL to LARGE models, and our layer over bare resources, measured in turns so that a slow moment hits both."""
+    """The growth from SMALL to LARGE models, and our layer over bare resources, measured in turns
+    so that a slow moment hits both.
+    """
     measure(layered(SMALL), runs=1)  # the first use of a resource type resolves its types
     (small, _), (large, resources) = measure(layered(SMALL)), measure(layered(LARGE))
-    yield unbounded(f"registering {LARGE} models", f"{large:.2f} s, {resources / large:.0f} resources a second")
-    yield at_most(f"{LARGE} models relative to {SMALL} (linear is {LARGE // SMALL})", large / small, LINEAR_LIMIT)
+    yield unbounded(
+        f"registering {LARGE} models", f"{large:.2f} s, {resources / large:.0f} resources a second"
+    )
+    yield at_most(
+        f"{LARGE} models relative to {SMALL} (linear is {LARGE // SMALL})",
+        large / small,
+        LINEAR_LIMIT,
+    )
     ours, theirs = layered(COMPARED), bare(COMPARED)
     pairs = [(measure(ours, runs=1)[0], measure(theirs, runs=1)[0]) for _ in range(4)][1:]
     over, under = (min(times) for times in zip(*pairs, strict=True))
@@ -109,17 +121,25 @@ def _recorded(count: int) -> Recording:
     return record(layered(count), project="benchmark", stack="registration")
 
 
-def _class_of(each: Registration) -> Callable[[str, dict[str, Any], pulumi.ResourceOptions], pulumi.Resource]:
+def _class_of(
+    each: Registration,
+) -> Callable[[str, dict[str, Any], pulumi.ResourceOptions], pulumi.Resource]:
     if not each.custom:
-        return lambda name, arguments, options: pulumi.ComponentResource(each.type, name, arguments, options)
+        return lambda name, arguments, options: pulumi.ComponentResource(
+            each.type, name, arguments, options
+        )
     if each.type == _NODE:
-        return lambda name, arguments, options: pulumi.CustomResource(each.type, name, arguments, options)
+        return lambda name, arguments, options: pulumi.CustomResource(
+            each.type, name, arguments, options
+        )
     package, module, name = each.type.split(":")
     if package == "pulumi":
         kind = importlib.import_module(f"pulumi_{name}").Provider
     else:
         group, version = module.split("/")
-        kind = getattr(importlib.import_module(f"pulumi_{package}.{group.partition('.')[0]}.{version}"), name)
+        kind = getattr(
+            importlib.import_module(f"pulumi_{package}.{group.partition('.')[0]}.{version}"), name
+        )
     return lambda name, arguments, options: kind(name, opts=options, **arguments)
 
 
@@ -127,4 +147,6 @@ def _arguments(each: Registration) -> dict[str, Any]:
     inputs = reveal(each.inputs)
     if not each.custom or each.type == _NODE:
         return inputs
-    return {to_snake(key): value for key, value in inputs.items() if key not in ("apiVersion", "kind")}
+    return {
+        to_snake(key): value for key, value in inputs.items() if key not in ("apiVersion", "kind")
+    }

@@ -1,4 +1,6 @@
-"""Measures the CPU time and the peak memory of a report on a thousand resources, and on ten thousand that are all updated."""
+"""Measures the CPU time and the peak memory of a report on a thousand resources, and on ten
+thousand that are all updated.
+"""
 
 import json
 import os
@@ -15,8 +17,14 @@ from tests.review_streams import step
 
 FORMS = ("markdown", "html", "json")
 MEMORY = 4.0
-LIMITS = ((1_000, 10, ("markdown",), 8.0), *((10_000, 1, (form,), 8.0) for form in FORMS), (10_000, 1, FORMS, float("inf")))
-"""Resources, of how many one changes, forms of the report, most processor time relative to Python's json reading the same events."""
+LIMITS = (
+    (1_000, 10, ("markdown",), 8.0),
+    *((10_000, 1, (form,), 8.0) for form in FORMS),
+    (10_000, 1, FORMS, float("inf")),
+)
+"""Resources, of how many one changes, forms of the report, most processor time relative to Python's
+json reading the same events.
+"""
 _JSON = "import json, sys\nfor line in open(sys.argv[1], encoding='utf-8'): json.loads(line)"
 _IMAGE = "spec.template.spec.containers[0].image"
 _CODE = """
@@ -34,7 +42,9 @@ for form in forms:
 
 
 def events(count: int, change_each: int) -> Iterator[dict[str, Any]]:
-    """A preview of `count` Deployments, of which one in `change_each` is updated; one in ten of these is replaced if others stay."""
+    """A preview of `count` Deployments, of which one in `change_each` is updated; one in ten of
+    these is replaced if others stay.
+    """
     yield {"preludeEvent": {"config": {}}}
     counts: Counter[str] = Counter()
     for index in range(count):
@@ -42,14 +52,43 @@ def events(count: int, change_each: int) -> Iterator[dict[str, Any]]:
         if change_each > 1 and index % (10 * change_each) == 0:
             op = "replace"
         counts[op] += 1
-        for part in ("create-replacement", "replace", "delete-replaced") if op == "replace" else (op,):
-            change = {_IMAGE: {"diffKind": "update-replace" if "replace" in part else "update", "inputDiff": False}}
-            old, new = _inputs(index, "a"), None if part == "delete-replaced" else _inputs(index, "a" if part == "same" else "b")
+        for part in (
+            ("create-replacement", "replace", "delete-replaced") if op == "replace" else (op,)
+        ):
+            change = {
+                _IMAGE: {
+                    "diffKind": "update-replace" if "replace" in part else "update",
+                    "inputDiff": False,
+                }
+            }
+            old, new = (
+                _inputs(index, "a"),
+                (
+                    None
+                    if part == "delete-replaced"
+                    else _inputs(index, "a" if part == "same" else "b")
+                ),
+            )
             diff = None if part == "same" else change
-            event = step(part, "kubernetes:apps/v1:Deployment", f"model-{index}", old, new, diff=diff, logical=part == op)
+            event = step(
+                part,
+                "kubernetes:apps/v1:Deployment",
+                f"model-{index}",
+                old,
+                new,
+                diff=diff,
+                logical=part == op,
+            )
             yield {"resourcePreEvent": event["resOutputsEvent"]}
             yield event
-    yield {"summaryEvent": {"maybeCorrupt": False, "resourceChanges": counts, "isPreview": True, "result": "succeeded"}}
+    yield {
+        "summaryEvent": {
+            "maybeCorrupt": False,
+            "resourceChanges": counts,
+            "isPreview": True,
+            "result": "succeeded",
+        }
+    }
 
 
 def _inputs(index: int, image: str) -> dict[str, Any]:
@@ -60,14 +99,29 @@ def _inputs(index: int, image: str) -> dict[str, Any]:
         "env": [{"name": f"VARIABLE_{each}", "value": str(each)} for each in range(20)],
         "resources": {"limits": {"nvidia.com/gpu": "1", "memory": "64Gi"}},
     }
-    spec = {"replicas": 2, "template": {"metadata": {"labels": {"app": str(index)}}, "spec": {"containers": [container]}}}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": f"m-{index}"}, "spec": spec}
+    spec = {
+        "replicas": 2,
+        "template": {
+            "metadata": {"labels": {"app": str(index)}},
+            "spec": {"containers": [container]},
+        },
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": f"m-{index}"},
+        "spec": spec,
+    }
 
 
 def measure(path: Path, count: int, forms: Sequence[str]) -> tuple[float, float]:
-    """Seconds of CPU time, and peak MiB, of a report on the `count` resources in `path`; of reading its JSON if `forms` is empty."""
+    """Seconds of CPU time, and peak MiB, of a report on the `count` resources in `path`; of reading
+    its JSON if `forms` is empty.
+    """
     code = _CODE if forms else _JSON
-    with subprocess.Popen([sys.executable, "-c", code, str(path), str(count), *forms], stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path), str(count), *forms], stdout=subprocess.DEVNULL
+    ) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -81,11 +135,19 @@ def figures() -> Iterator[Result]:
             path = Path(folder) / f"{count}.ndjson"
             if not path.exists():
                 with path.open("w", encoding="utf-8") as stream:
-                    stream.writelines(json.dumps(each) + "\n" for each in events(count, change_each))
+                    stream.writelines(
+                        json.dumps(each) + "\n" for each in events(count, change_each)
+                    )
             pairs = [(measure(path, count, forms), measure(path, count, ())) for _ in range(3)]
             time, memory = (
-                median_ratio(*zip(*((report[each], reading[each]) for report, reading in pairs), strict=True)) for each in (0, 1)
+                median_ratio(
+                    *zip(*((report[each], reading[each]) for report, reading in pairs), strict=True)
+                )
+                for each in (0, 1)
             )
-            name = f"report on {count} resources ({path.stat().st_size >> 20} MiB of events) as {', '.join(forms)}"
+            name = (
+                f"report on {count} resources ({path.stat().st_size >> 20} MiB of events) as"
+                f" {', '.join(forms)}"
+            )
             yield at_most(f"{name}, relative to json.loads of each line", time, most)
             yield at_most(f"{name}, memory relative to the same", memory, MEMORY)

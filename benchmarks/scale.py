@@ -1,7 +1,9 @@
-"""Measures a stack of 300 models on 1,000 fake nodes with 3,000 pods, and how each phase grows from a tenth of it.
+"""Measures a stack of 300 models on 1,000 fake nodes with 3,000 pods, and how each phase grows from
+a tenth of it.
 
-Growth and bounds are of processor time of this program, which a busy machine changes less than the clock, and of calls of the API. As a
-program it is the process that is measured, and its argument is a stack file.
+Growth and bounds are of processor time of this program, which a busy machine changes less than the
+clock, and of calls of the API. As a program it is the process that is measured, and its argument is
+a stack file.
 """
 
 import gc
@@ -18,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import ROOT, Result, at_most, cost, models_section, unbounded
-from inferplan.cli.main import COLLECTOR
-from inferplan.operations.workspace import open_workspace
+from inferplan.commands.main import COLLECTOR
+from inferplan.kube.api import Api
+from inferplan.progress import silent
+from inferplan.rehearsal.apply.run import down
 from inferplan.rehearsal.cluster import delete, start
-from inferplan.rehearsal.cluster.api import Api
-from inferplan.rehearsal.engine.apply.run import down
-from inferplan.rehearsal.progress import silent
+from inferplan.workspace.workspace import open_workspace
 
 SMALL, LARGE, NODES_EACH, REPLICAS = 30, 300, 1000 / 300, 10
 GROWTH, PLAN_SECONDS, MEMORY_MIB = 11.0, 12.0, 1024.0
@@ -33,14 +35,23 @@ def write_stack(directory: Path, models: int) -> Path:
     """The local stack with `models` models of ten replicas in place of its own."""
     text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text(encoding="utf-8")
     start, end = text.index("  inferplan:models:"), text.index("  inferplan:gateway:")
-    head = text[:start].replace("g6e.12xlarge, nodes: 2", f"g6e.12xlarge, nodes: {round(models * NODES_EACH)}").replace("2Ti", "100Ti")
+    head = (
+        text[:start]
+        .replace("g6e.12xlarge, nodes: 2", f"g6e.12xlarge, nodes: {round(models * NODES_EACH)}")
+        .replace("2Ti", "100Ti")
+    )
     path = directory / f"Pulumi.scale{models}.yaml"
-    path.write_text(f"{head}  inferplan:models:\n{models_section(models, replicas=REPLICAS)}{text[end:]}", encoding="utf-8")
+    path.write_text(
+        f"{head}  inferplan:models:\n{models_section(models, replicas=REPLICAS)}{text[end:]}",
+        encoding="utf-8",
+    )
     return path
 
 
 def phases(path: Path) -> dict[str, Any]:
-    """Seconds on the clock and of the processor for each phase, and the calls of the API; in a process like that of the CLI."""
+    """Seconds on the clock and of the processor for each phase, and the calls of the API; in a
+    process like that of the CLI.
+    """
     results: dict[str, Any] = {}
     calls, send = [0], Api._send  # noqa: SLF001 - every call of a client goes through it
 
@@ -54,7 +65,11 @@ def phases(path: Path) -> dict[str, Any]:
     def phase(name: str, work: Callable[[], Any]) -> Any:
         began, processor, before = time.perf_counter(), time.process_time(), calls[0]
         value = work()
-        results[name] = {"seconds": time.perf_counter() - began, "processor": time.process_time() - processor, "calls": calls[0] - before}
+        results[name] = {
+            "seconds": time.perf_counter() - began,
+            "processor": time.process_time() - processor,
+            "calls": calls[0] - before,
+        }
         results["mebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         return value
 
@@ -63,13 +78,22 @@ def phases(path: Path) -> dict[str, Any]:
     cluster = phase("start the cluster", lambda: start(workspace.stack))
     try:
         phase("up", lambda: workspace.apply(cluster, listener=lambda _event: None, step=silent))
-        phase("up without changes", lambda: workspace.apply(cluster, listener=lambda _event: None, step=silent))
+        phase(
+            "up without changes",
+            lambda: workspace.apply(cluster, listener=lambda _event: None, step=silent),
+        )
         api = cluster.api()
-        pods = api.request("GET", "/api/v1/namespaces/inference/pods", query={"labelSelector": "app.kubernetes.io/component=model"})[
-            "items"
-        ]
+        pods = api.request(
+            "GET",
+            "/api/v1/namespaces/inference/pods",
+            query={"labelSelector": "app.kubernetes.io/component=model"},
+        )["items"]
         results["pods"] = sum(
-            any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"]["conditions"]) for pod in pods
+            any(
+                each["type"] == "Ready" and each["status"] == "True"
+                for each in pod["status"]["conditions"]
+            )
+            for pod in pods
         )
         results["nodes"] = len(api.request("GET", "/api/v1/nodes")["items"])
         api.close()
@@ -81,31 +105,63 @@ def phases(path: Path) -> dict[str, Any]:
 
 def figures() -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as directory:
-        environment = {**os.environ, "PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "INFERPLAN_STATE_DIR": f"{directory}/state"}
+        environment = {
+            **os.environ,
+            "PULUMI_CONFIG_PASSPHRASE": "inferplan-example",
+            "INFERPLAN_STATE_DIR": f"{directory}/state",
+        }
         measured: dict[int, dict[str, Any]] = {}
         for models in (SMALL, LARGE):
             path = write_stack(Path(directory), models)
             command = [str(Path(sys.executable).parent / "inferplan"), "plan", str(path)]
-            seconds, processor = cost(partial(subprocess.run, command, cwd=ROOT, env=environment, capture_output=True, check=True))
+            seconds, processor = cost(
+                partial(
+                    subprocess.run,
+                    command,
+                    cwd=ROOT,
+                    env=environment,
+                    capture_output=True,
+                    check=True,
+                )
+            )
             memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
             plan = {"seconds": seconds, "processor": processor, "calls": 0}
             done = subprocess.run(
-                [sys.executable, __file__, str(path)], cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True, text=True
+                [sys.executable, __file__, str(path)],
+                cwd=ROOT,
+                env=environment,
+                stdout=subprocess.PIPE,
+                check=True,
+                text=True,
             )
             measured[models] = {"plan": plan, "plan mebibytes": memory, **json.loads(done.stdout)}
-            yield unbounded(f"{models} models: nodes and ready pods", f"{measured[models]['nodes']}, {measured[models]['pods']}")
+            yield unbounded(
+                f"{models} models: nodes and ready pods",
+                f"{measured[models]['nodes']}, {measured[models]['pods']}",
+            )
             for name, each in measured[models].items():
                 if isinstance(each, dict):
-                    text = f"{each['seconds']:.1f} s, {each['processor']:.1f} s of the processor, {each['calls']} calls of the API"
+                    text = (
+                        f"{each['seconds']:.1f} s, {each['processor']:.1f} s of the processor,"
+                        f" {each['calls']} calls of the API"
+                    )
                     yield unbounded(f"{models} models: {name}", text)
         small, large = measured[SMALL], measured[LARGE]
-        yield at_most(f"{LARGE} models: plan, processor time", large["plan"]["processor"], PLAN_SECONDS, " s")
-        yield at_most(f"{LARGE} models: memory of the plan", large["plan mebibytes"], MEMORY_MIB, " MiB")
+        yield at_most(
+            f"{LARGE} models: plan, processor time", large["plan"]["processor"], PLAN_SECONDS, " s"
+        )
+        yield at_most(
+            f"{LARGE} models: memory of the plan", large["plan mebibytes"], MEMORY_MIB, " MiB"
+        )
         yield at_most(f"{LARGE} models: memory of up", large["mebibytes"], MEMORY_MIB, " MiB")
         for name in ("plan", "up", "up without changes", "down"):
             for unit in ("processor", "calls"):
                 if small[name][unit]:
-                    yield at_most(f"{LARGE} models relative to {SMALL}: {name}, {unit}", large[name][unit] / small[name][unit], GROWTH)
+                    yield at_most(
+                        f"{LARGE} models relative to {SMALL}: {name}, {unit}",
+                        large[name][unit] / small[name][unit],
+                        GROWTH,
+                    )
 
 
 if __name__ == "__main__":

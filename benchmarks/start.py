@@ -1,4 +1,6 @@
-"""Measures what a plan costs: `inferplan plan` and `validate`, the imports of an EKS stack, and checking a stack of 100 models."""
+"""Measures what a plan costs: `inferplan plan` and `validate`, the imports of an EKS stack, and
+checking a stack of 100 models.
+"""
 
 import sys
 import tempfile
@@ -18,7 +20,8 @@ LOCAL_RATIO, PROD_RATIO, IMPORT_RATIO = 1.6, 2.6, 5.5
 MODELS, CHECK_RATIO = 100, 1.5
 _REPEATS = 9
 _SDK = (
-    "import pulumi; from pulumi_kubernetes import apps, batch, core, networking; apps.v1, batch.v1.Job, core.v1.Pod, networking.v1.Ingress"
+    "import pulumi; from pulumi_kubernetes import apps, batch, core, networking; apps.v1,"
+    " batch.v1.Job, core.v1.Pod, networking.v1.Ingress"
 )
 _PROGRAM = """import gc; gc.disable()
 from inferplan.components.platforms.aws import lazy_sdk
@@ -27,8 +30,14 @@ import inferplan.infra.compose, inferplan.stackfile.settings, inferplan.componen
 from inferplan.components.serving import spec, engine
 """
 # The classes that stand for the modules a stack uses; attribute access loads them.
-_ADOPTED = _PROGRAM + "from pulumi_aws import ec2, eks, iam; ec2.LaunchTemplate, eks.NodeGroup, iam.Role\n"
-_CREATED = _ADOPTED + "from pulumi_aws import cloudwatch, efs, kms, s3; cloudwatch.LogGroup, efs.FileSystem, kms.Key, s3.Bucket\n"
+_ADOPTED = (
+    _PROGRAM + "from pulumi_aws import ec2, eks, iam; ec2.LaunchTemplate, eks.NodeGroup, iam.Role\n"
+)
+_CREATED = (
+    _ADOPTED
+    + "from pulumi_aws import cloudwatch, efs, kms, s3; cloudwatch.LogGroup, efs.FileSystem,"
+    " kms.Key, s3.Bucket\n"
+)
 
 
 def figures() -> Iterator[Result]:
@@ -43,22 +52,45 @@ def figures() -> Iterator[Result]:
         [*python, _CREATED],
         [inferplan, "validate"],
     )
-    sdk, local, prod, pulumi, adopted, created, _ = ([processor for _, processor in each] for each in measured)
+    sdk, local, prod, pulumi, adopted, created, _ = (
+        [processor for _, processor in each] for each in measured
+    )
     means = f"{median(pulumi):.2f} s, {median(sdk):.2f} s"
-    yield unbounded("import pulumi, and with the Kubernetes SDK's apps, batch, core and networking", means)
+    yield unbounded(
+        "import pulumi, and with the Kubernetes SDK's apps, batch, core and networking", means
+    )
     yield unbounded("inferplan validate", f"{median(seconds for seconds, _ in measured[-1]):.2f} s")
-    yield at_most("inferplan plan local, relative to importing the SDK", median_ratio(local, sdk), LOCAL_RATIO)
-    yield at_most("inferplan plan prod, relative to importing the SDK", median_ratio(prod, sdk), PROD_RATIO)
+    yield at_most(
+        "inferplan plan local, relative to importing the SDK", median_ratio(local, sdk), LOCAL_RATIO
+    )
+    yield at_most(
+        "inferplan plan prod, relative to importing the SDK", median_ratio(prod, sdk), PROD_RATIO
+    )
     for name, costs in (("adopted", adopted), ("created with buckets", created)):
-        yield at_most(f"imports of an EKS stack, {name}, relative to import pulumi", median_ratio(costs, pulumi), IMPORT_RATIO)
-    yield at_most(f"reading and checking {MODELS} models, relative to yaml.safe_load of their file", checking_ratio(), CHECK_RATIO)
+        yield at_most(
+            f"imports of an EKS stack, {name}, relative to import pulumi",
+            median_ratio(costs, pulumi),
+            IMPORT_RATIO,
+        )
+    yield at_most(
+        f"reading and checking {MODELS} models, relative to yaml.safe_load of their file",
+        checking_ratio(),
+        CHECK_RATIO,
+    )
 
 
 def checking_ratio() -> float:
-    """Processor time of reading and validating a stack of MODELS models, relative to PyYAML's, the best of several runs of each."""
+    """Processor time of reading and validating a stack of MODELS models, relative to PyYAML's, the
+    best of several runs of each.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "Pulumi.bench.yaml"
         path.write_text(stack_of(MODELS), encoding="utf-8")
-        ours = [timed(lambda: validate(read_stack(path)), time.process_time) for _ in range(_REPEATS)]
-        theirs = [timed(lambda: yaml.safe_load(path.read_text(encoding="utf-8")), time.process_time) for _ in range(_REPEATS)]
+        ours = [
+            timed(lambda: validate(read_stack(path)), time.process_time) for _ in range(_REPEATS)
+        ]
+        theirs = [
+            timed(lambda: yaml.safe_load(path.read_text(encoding="utf-8")), time.process_time)
+            for _ in range(_REPEATS)
+        ]
     return min(ours) / min(theirs)

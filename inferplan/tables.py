@@ -7,7 +7,9 @@ from typing import Any
 
 @cache
 def table(path: str) -> Any:
-    """Return the contents of the TOML file, or the rows of the CSV file, at `path` below the package."""
+    """Return the contents of the TOML file, or the rows of the CSV file, at `path` below the
+    package.
+    """
     text = (Path(__file__).parent / path).read_text(encoding="utf-8")
     if path.endswith(".csv"):
         import csv
@@ -20,7 +22,9 @@ def table(path: str) -> Any:
 
 @cache
 def template(path: str, *, filters: tuple[tuple[str, Any], ...] = (), **options: Any) -> Any:
-    """Return the Jinja template at `path` below the package, which may include others of its folder. Only HTML is escaped: `autoescape=True`."""
+    """Return the Jinja template at `path` below the package, which may include others of its
+    folder. Only HTML is escaped: `autoescape=True`.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     folder, _, name = path.rpartition("/")

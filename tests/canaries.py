@@ -1,4 +1,6 @@
-"""Secrets made to be found again: each its own value, searched for in every spelling that a leak could have."""
+"""Secrets made to be found again: each its own value, searched for in every spelling that a leak
+could have.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,18 @@ SHORTEST = 12
 
 
 def spellings(secret: str) -> set[bytes]:
-    """The secret itself, its halves, and all of it in base64 (at each of three offsets), hex, JSON and percent-encoding."""
+    """The secret itself, its halves, and all of it in base64 (at each of three offsets), hex, JSON
+    and percent-encoding.
+    """
     half = len(secret) // 2
-    texts = {secret, secret[:half], secret[half:], secret[::-1], json.dumps(secret)[1:-1], quote(secret, safe="")}
+    texts = {
+        secret,
+        secret[:half],
+        secret[half:],
+        secret[::-1],
+        json.dumps(secret)[1:-1],
+        quote(secret, safe=""),
+    }
     found = {text.encode() for text in texts if len(text) >= SHORTEST}
     for offset in range(3):
         # Without the ends, which depend on what stands before and behind.

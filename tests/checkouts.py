@@ -1,4 +1,6 @@
-"""A repository with the files of this one as they are now, in which tests may commit what they like."""
+"""A repository with the files of this one as they are now, in which tests may commit what they
+like.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,11 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_IDENTITY = {f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+_IDENTITY = {
+    f"GIT_{who}_{what}": "test@localhost"
+    for who in ("AUTHOR", "COMMITTER")
+    for what in ("NAME", "EMAIL")
+}
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -26,7 +32,13 @@ def git(folder: Path, *arguments: str) -> str:
 def copy_files(folder: Path) -> Path:
     """Copies all that a run of the program reads into `folder`, as it is now."""
     listed = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
-    kept = [name for name in listed if name and (ROOT / name).is_file() and not name.startswith(("tests/", "docs/", "benchmarks/"))]
+    kept = [
+        name
+        for name in listed
+        if name
+        and (ROOT / name).is_file()
+        and not name.startswith(("tests/", "docs/", "benchmarks/"))
+    ]
     for name in kept:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes((ROOT / name).read_bytes())
@@ -43,7 +55,9 @@ def make_checkout(folder: Path) -> Path:
 
 
 def committed(folder: Path, *edits: tuple[str, str], file: str = "stacks/Pulumi.local.yaml") -> str:
-    """A commit over the base with `edits` (pattern, replacement) in `file`; the working tree goes back to the base."""
+    """A commit over the base with `edits` (pattern, replacement) in `file`; the working tree goes
+    back to the base.
+    """
     path = folder / file
     text = path.read_text()
     for pattern, replacement in edits:
@@ -57,7 +71,9 @@ def committed(folder: Path, *edits: tuple[str, str], file: str = "stacks/Pulumi.
 
 
 def small_project(folder: Path) -> Path:
-    """A repository in `folder` with the stack files and policy settings of this one; its program only marks it as a project."""
+    """A repository in `folder` with the stack files and policy settings of this one; its program
+    only marks it as a project.
+    """
     for name in ("stacks", "inferplan/policies/stacks"):
         shutil.copytree(ROOT / name, folder / name)
     shutil.copy(ROOT / "Pulumi.yaml", folder)

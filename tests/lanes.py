@@ -1,4 +1,6 @@
-"""Which cases of a sweep run in `make test` and which only in `make test-full`, and which files run in one process."""
+"""Which cases of a sweep run in `make test` and which only in `make test-full`, and which files run
+in one process.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +10,59 @@ import pytest
 
 
 def in_full(*values: Any) -> list[Any]:
-    """The values as cases for `parametrize` that run only in `make test-full`, for sweeps of which `make test` keeps a sample."""
-    return [pytest.param(*(each if isinstance(each, tuple) else (each,)), marks=pytest.mark.full) for each in values]
+    """The values as cases for `parametrize` that run only in `make test-full`, for sweeps of which
+    `make test` keeps a sample.
+    """
+    return [
+        pytest.param(*(each if isinstance(each, tuple) else (each,)), marks=pytest.mark.full)
+        for each in values
+    ]
 
 
-# A control plane takes three seconds of processor time to start and a fortieth of a core while it is idle; to record the plans of
-# all stacks takes as long. The first command of a process imports for a second, the first call of moto's AWS for two.
+# A control plane takes three seconds of processor time to start and a fortieth of a core while it
+# is idle; to record the plans of all stacks takes as long. The first command of a process imports
+# for a second, the first call of moto's AWS for two.
 SCOPES = {
     "moto": {
         *(f"tests/unit/aws/test_{name}.py" for name in ("graviton", "offerings")),
-        *(f"tests/unit/doctor/test_{name}.py" for name in ("aws_checks", "recorded_calls", "worlds")),
+        *(
+            f"tests/unit/doctor/test_{name}.py"
+            for name in ("aws_checks", "recorded_calls", "worlds")
+        ),
     },
     "recorded stacks": {
         *(
             f"tests/policies/test_{name}.py"
-            for name in ("budget", "karpenter_pools", "mutants", "own_output", "stacks", "stores", "three_ways")
+            for name in (
+                "budget",
+                "karpenter_pools",
+                "mutants",
+                "own_output",
+                "stacks",
+                "stores",
+                "three_ways",
+            )
         ),
         *(f"tests/stacks/test_{name}.py" for name in ("committed_stacks", "outlines", "starts")),
         "tests/unit/infra/test_image_evidence.py",
     },
-    "preheat command": {f"tests/dataplane/preheat/test_{name}.py" for name in ("preview", "private_ca_preview")},
+    "preheat command": {
+        f"tests/dataplane/preheat/test_{name}.py" for name in ("preview", "private_ca_preview")
+    },
     "stack local": {
-        f"tests/rehearsal/test_{name}.py" for name in ("damaged_state", "drift", "gateway", "local_gateway", "render", "stacks")
+        f"tests/rehearsal/test_{name}.py"
+        for name in ("damaged_state", "drift", "gateway", "local_gateway", "render", "stacks")
     },
     "examples": {f"tests/rehearsal/test_{name}.py" for name in ("component_programs", "examples")},
     "shared cluster": {
-        *(f"tests/rehearsal/test_cluster_{name}.py" for name in ("behaviour", "faults", "lifecycle")),
-        *(f"tests/rehearsal/test_engine_{name}.py" for name in ("apply", "crash", "identity", "waiting")),
+        *(
+            f"tests/rehearsal/test_cluster_{name}.py"
+            for name in ("behaviour", "faults", "lifecycle")
+        ),
+        *(
+            f"tests/rehearsal/test_engine_{name}.py"
+            for name in ("apply", "crash", "identity", "waiting")
+        ),
         *(
             f"tests/rehearsal/test_{name}.py"
             for name in (
@@ -55,5 +83,7 @@ SCOPES = {
 
 
 def worker_scope(file: str) -> str:
-    """The name of the files that run in one process with `file`, because they share a simulated cluster or recorded plans; or `file`."""
+    """The name of the files that run in one process with `file`, because they share a simulated
+    cluster or recorded plans; or `file`.
+    """
     return next((scope for scope, files in SCOPES.items() if file in files), file)

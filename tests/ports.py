@@ -1,7 +1,9 @@
-"""Ports for the servers that tests start: each belongs to the process that asked, until that process ends.
+"""Ports for the servers that tests start: each belongs to the process that asked, until that
+process ends.
 
-A port that was merely free a moment ago is anybody's: the kernel hands it to the next connection that leaves this machine, and
-another test to its own server. So ports come from below the range that connections get theirs from, and each is locked by a file.
+A port that was merely free a moment ago is anybody's: the kernel hands it to the next connection
+that leaves this machine, and another test to its own server. So ports come from below the range
+that connections get theirs from, and each is locked by a file.
 """
 
 from __future__ import annotations
@@ -24,11 +26,15 @@ _claims: list[IO[str]] = []
 
 
 def free_port() -> int:
-    """A TCP port that is free on loopback, and stays this process's own. Raises OSError when there is none left."""
+    """A TCP port that is free on loopback, and stays this process's own. Raises OSError when there
+    is none left.
+    """
     for port in _candidates():
         if _claimed(port):
             return port
-    raise OSError(f"no port from {_LOWEST} to {_highest()} is free; see with ss -ltn what listens there")
+    raise OSError(
+        f"no port from {_LOWEST} to {_highest()} is free; see with ss -ltn what listens there"
+    )
 
 
 def _candidates() -> Iterator[int]:
@@ -39,7 +45,9 @@ def _candidates() -> Iterator[int]:
 
 @cache
 def _highest() -> int:
-    """The port above the last that is given: the first of connections, unless theirs begin so low that there is no room below."""
+    """The port above the last that is given: the first of connections, unless theirs begin so low
+    that there is no room below.
+    """
     text = _RANGE.read_text(encoding="ascii") if _RANGE.exists() else str(_COMMON_LOWEST)
     lowest = int(text.split()[0])
     return lowest if lowest > _LOWEST + 1000 else _COMMON_LOWEST

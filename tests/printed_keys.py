@@ -6,7 +6,13 @@ import re
 import zlib
 from dataclasses import dataclass, field
 
-from inferplan.components.gateway.keys import CHECK_DIGITS, NAME_PATTERN, PREFIX, SECRET_DIGITS, VERSION_PATTERN
+from inferplan.components.gateway.keys import (
+    CHECK_DIGITS,
+    NAME_PATTERN,
+    PREFIX,
+    SECRET_DIGITS,
+    VERSION_PATTERN,
+)
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _PRINTED = re.compile(
@@ -34,4 +40,6 @@ def read_key(printed: str) -> PrintedKey:
         number = number * len(_DIGITS) + _DIGITS.index(digit)
     if number != zlib.crc32(match[1].encode()):
         raise ValueError("The checksum of the key is wrong.")
-    return PrintedKey(consumer=match["consumer"], version=int(match["version"]), secret=match["secret"])
+    return PrintedKey(
+        consumer=match["consumer"], version=int(match["version"]), secret=match["secret"]
+    )

@@ -1,7 +1,8 @@
 """Check the prose of the project against the word list in `prose.toml`; `make lint` runs it.
 
-It reads Markdown without its code, and the comments, docstrings and string literals of Python outside tests. A pattern may still
-occur as often in a folder as its `left` says: sentences that are not reworded yet. Lower the number with every sentence.
+It reads Markdown without its code, and the comments, docstrings and string literals of Python
+outside tests. A pattern may still occur as often in a folder as its `left` says: sentences that are
+not reworded yet. Lower the number with every sentence.
 """
 
 from __future__ import annotations
@@ -18,8 +19,13 @@ from typing import Any
 
 WORDS = Path(__file__).with_suffix(".toml")
 ROOT = WORDS.parents[1]
-_PYTHON = re.compile(r'(?P<prose>"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*)|(?P<code>[^"\'#]+)', re.DOTALL)
-_MARKDOWN = re.compile(r"(?P<code>^```.*?^```|`[^`\n]*`)|(?P<prose>[^`]+|`)", re.DOTALL | re.MULTILINE)
+_PYTHON = re.compile(
+    r'(?P<prose>"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*)|(?P<code>[^"\'#]+)',
+    re.DOTALL,
+)
+_MARKDOWN = re.compile(
+    r"(?P<code>^```.*?^```|`[^`\n]*`)|(?P<prose>[^`]+|`)", re.DOTALL | re.MULTILINE
+)
 _PLACEHOLDER = re.compile(r"\{[^{}\n]*\}")
 
 
@@ -33,9 +39,14 @@ class Use:
 
 
 def prose(file: str, text: str) -> str:
-    """The prose of `text`, with the same line breaks. A string without a space is a name, not prose."""
+    """The prose of `text`, with the same line breaks. A string without a space is a name, not
+    prose.
+    """
     grammar = _MARKDOWN if file.endswith(".md") else _PYTHON
-    return _PLACEHOLDER.sub("{}", grammar.sub(lambda part: part[0] if " " in (part["prose"] or "") else _blank(part), text))
+    return _PLACEHOLDER.sub(
+        "{}",
+        grammar.sub(lambda part: part[0] if " " in (part["prose"] or "") else _blank(part), text),
+    )
 
 
 def _blank(part: re.Match[str]) -> str:
@@ -53,7 +64,11 @@ def check(root: Path, words: dict[str, Any]) -> list[str]:
     command = ["git", "ls-files", "-z", "*.py", "*.md"]
     listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
     exempt = tuple(words["exempt"])
-    files = [each for each in listed.split("\0") if each and not each.startswith(exempt) and (root / each).is_file()]
+    files = [
+        each
+        for each in listed.split("\0")
+        if each and not each.startswith(exempt) and (root / each).is_file()
+    ]
     texts = {file: prose(file, (root / file).read_text(encoding="utf-8")) for file in files}
     lines: list[str] = []
     for entry in words["pattern"]:
@@ -64,12 +79,17 @@ def check(root: Path, words: dict[str, Any]) -> list[str]:
         for folder, matches in sorted(by_folder.items()):
             left = entry.get("left", {}).get(folder, 0)
             if len(matches) > left:
-                lines += [f"{use.file}:{use.line}: {use.text!r}: use {entry['use']}" for use in matches]
+                lines += [
+                    f"{use.file}:{use.line}: {use.text!r}: use {entry['use']}" for use in matches
+                ]
                 lines += [f"{folder}: {len(matches)} uses, {left} allowed"] if left else []
     return lines
 
 
 if __name__ == "__main__":
     problems = check(ROOT, tomllib.loads(WORDS.read_text(encoding="utf-8")))
-    print("\n".join(problems) or "prose: no pattern of tests/prose.toml is used more often than allowed")
+    print(
+        "\n".join(problems)
+        or "prose: no pattern of tests/prose.toml is used more often than allowed"
+    )
     sys.exit(bool(problems))

@@ -1,4 +1,5 @@
-"""Writes `inferplan/kube/disclosure/words.txt`: the words that the APIs of Kubernetes and AWS, and this repository, use in public.
+"""Writes `inferplan/kube/disclosure/words.txt`: the words that the APIs of Kubernetes and AWS, and
+this repository, use in public.
 
 python -m tests.public_words
 """
@@ -13,7 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "inferplan" / "kube" / "disclosure" / "words.txt"
-_WORD = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{1,6}[0-9]{1,4}(?![A-Za-z0-9])|[A-Z]?[a-z]{2,19}|[A-Z]{2,9}(?![a-z])")
+_WORD = re.compile(
+    r"(?<![A-Za-z0-9])[A-Za-z]{1,6}[0-9]{1,4}(?![A-Za-z0-9])|[A-Z]?[a-z]{2,19}|[A-Z]{2,9}(?![a-z])"
+)
 _OURS = (
     "inferplan/**/*.py",
     "inferplan/**/*.toml",
@@ -36,10 +39,14 @@ def words() -> set[str]:
     counts: Counter[str] = Counter()
     ours = {path for pattern in _OURS for path in ROOT.glob(pattern) if path != TARGET}
     for path in sorted(ours):
-        counts.update({word.lower(): 100 for word in _WORD.findall(path.read_text(errors="ignore"))})
+        counts.update(
+            {word.lower(): 100 for word in _WORD.findall(path.read_text(errors="ignore"))}
+        )
     # Metrics and resources write the kinds in lower case.
     types = json.loads((ROOT / "inferplan" / "kube" / "object_types.json").read_text())
-    counts.update({kind.rpartition("/")[2].lower() + end: 1 for kind in types["kinds"] for end in ("", "s")})
+    counts.update(
+        {kind.rpartition("/")[2].lower() + end: 1 for kind in types["kinds"] for end in ("", "s")}
+    )
     for name, least in _PACKAGES.items():
         spec = find_spec(name)
         assert spec is not None
@@ -49,11 +56,14 @@ def words() -> set[str]:
             own.update(word.lower() for word in _WORD.findall(path.read_text(errors="ignore")))
         counts.update({word: 1 for word, count in own.items() if count >= least})
         # The services of a cloud.
-        counts.update({path.name: 1 for path in folder.iterdir() if re.fullmatch(r"[a-z0-9]+", path.name)})
+        counts.update(
+            {path.name: 1 for path in folder.iterdir() if re.fullmatch(r"[a-z0-9]+", path.name)}
+        )
     return {
         word
         for word in counts
-        if not _PASSWORDS.search(word) or word in ("change", "changes", "changed", "exchange", "secrets", "secretsmanager")
+        if not _PASSWORDS.search(word)
+        or word in ("change", "changes", "changed", "exchange", "secrets", "secretsmanager")
     }
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from inferplan.rehearsal.engine.program.record import record
+from inferplan.pulumi_engine.program.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from inferplan.rehearsal.engine.wire.recording import Recording
+    from inferplan.pulumi_engine.recording import Recording
 
 PROJECT = "inferplan"
 STACK = "test"
@@ -22,9 +22,18 @@ def declare(
     secret_keys: Collection[str] = (),
     preview: bool = True,
 ) -> Recording:
-    """What `program` registers in the stack `test`; see `Recording.of_type` and `.one` for the finders.
+    """What `program` registers in the stack `test`; see `Recording.of_type` and `.one` for the
+    finders.
 
-    Inputs are plain data. Secrets stay `Secret(value)` (compare with `Secret("...")`), what only an update
-    knows is `UNKNOWN`; both come from `inferplan.rehearsal.engine.wire.values`.
+    Inputs are plain data. Secrets stay `Secret(value)` (compare with `Secret("...")`), what only an
+    update
+    knows is `UNKNOWN`; both come from `inferplan.pulumi_engine.values`.
     """
-    return record(program, project=PROJECT, stack=STACK, config=config, secret_keys=secret_keys, preview=preview)
+    return record(
+        program,
+        project=PROJECT,
+        stack=STACK,
+        config=config,
+        secret_keys=secret_keys,
+        preview=preview,
+    )

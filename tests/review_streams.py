@@ -1,4 +1,6 @@
-"""Engine events made by hand, for what no recorded run shows. They keep to the shapes of the recorded ones."""
+"""Engine events made by hand, for what no recorded run shows. They keep to the shapes of the
+recorded ones.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,15 @@ def urn(type_: str, name: str) -> str:
 
 
 def step(
-    op: str, type_: str, name: str, old: Any = None, new: Any = None, *, parent: str = STACK, diff: Any = None, **more: Any
+    op: str,
+    type_: str,
+    name: str,
+    old: Any = None,
+    new: Any = None,
+    *,
+    parent: str = STACK,
+    diff: Any = None,
+    **more: Any,
 ) -> dict[str, Any]:
     """One resource's event; `old` and `new` are its inputs, `more` goes into the metadata."""
 
@@ -52,7 +62,15 @@ def step(
 
 def stack_step(old: Any = None, new: Any = None) -> dict[str, Any]:
     def state(outputs: Any) -> Any:
-        return {"type": "pulumi:pulumi:Stack", "urn": STACK, "id": "", "parent": "", "inputs": {}, "outputs": outputs, "provider": ""}
+        return {
+            "type": "pulumi:pulumi:Stack",
+            "urn": STACK,
+            "id": "",
+            "parent": "",
+            "inputs": {},
+            "outputs": outputs,
+            "provider": "",
+        }
 
     metadata = {
         "op": "same",
@@ -75,7 +93,12 @@ def facts(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     return stack_step(document(**old), document(**new))
 
 
-def stream(*events: dict[str, Any], config: dict[str, str] | None = None, counts: dict[str, int] | None = None, **summary: Any) -> bytes:
+def stream(
+    *events: dict[str, Any],
+    config: dict[str, str] | None = None,
+    counts: dict[str, int] | None = None,
+    **summary: Any,
+) -> bytes:
     """`events` between a prelude and a summary, as the engine writes them."""
     if counts is None:
         counts = {}
@@ -91,8 +114,16 @@ def stream(*events: dict[str, Any], config: dict[str, str] | None = None, counts
         "isPreview": True,
         "result": "succeeded",
     }
-    bodies = [{"preludeEvent": {"config": config or {}}}, *events, {"summaryEvent": end | summary}, {"cancelEvent": {}}]
-    return b"".join(json.dumps({"sequence": index, "timestamp": 0, **body}).encode() + b"\n" for index, body in enumerate(bodies))
+    bodies = [
+        {"preludeEvent": {"config": config or {}}},
+        *events,
+        {"summaryEvent": end | summary},
+        {"cancelEvent": {}},
+    ]
+    return b"".join(
+        json.dumps({"sequence": index, "timestamp": 0, **body}).encode() + b"\n"
+        for index, body in enumerate(bodies)
+    )
 
 
 def preview(*events: dict[str, Any], **options: Any) -> Preview:

@@ -1,4 +1,6 @@
-"""The shell blocks of docs/tutorials, with the marks in the comments before them, which say what a block needs."""
+"""The shell blocks of docs/tutorials, with the marks in the comments before them, which say what a
+block needs.
+"""
 
 from __future__ import annotations
 

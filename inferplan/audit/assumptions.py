@@ -1,4 +1,6 @@
-"""Objects that manifests name and do not declare: the cluster is assumed to have them, as a note of the report says."""
+"""Objects that manifests name and do not declare: the cluster is assumed to have them, as a note of
+the report says.
+"""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -6,25 +8,45 @@ from collections.abc import Iterable, Iterator
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.session import Session
 from inferplan.audit.templates import TABLE, places
-from inferplan.rehearsal.cluster.api import ApiError
-from inferplan.rehearsal.engine.wait.object_events import key_of
+from inferplan.kube.api import ApiError
+from inferplan.rehearsal.wait.object_events import key_of
 from inferplan.review.findings import Finding
 
 _ALWAYS = ("Namespace", "StorageClass")
 """Kinds that are made for what a change adds too."""
 
 
-def assume(session: Session, first: Iterable[Manifest], new: Iterable[Manifest], existing: Iterable[Manifest]) -> list[Finding]:
-    """Create what the manifests `first` name and no manifest declares, with the namespaces and storage classes of `new`. Returns notes."""
+def assume(
+    session: Session,
+    first: Iterable[Manifest],
+    new: Iterable[Manifest],
+    existing: Iterable[Manifest],
+) -> list[Finding]:
+    """Create what the manifests `first` name and no manifest declares, with the namespaces and
+    storage classes of `new`. Returns notes.
+    """
     declared = {(each.kind, each.name) for each in (*existing, *first, *new)}
-    needs = [(each, body) for each in new for body in _needs(session, each) if body["kind"] in _ALWAYS]
+    needs = [
+        (each, body) for each in new for body in _needs(session, each) if body["kind"] in _ALWAYS
+    ]
     needs += ((each, body) for each in first for body in _needs(session, each))
-    made = {key_of(body): (each, body) for each, body in reversed(needs) if (body["kind"], body["metadata"]["name"]) not in declared}
+    made = {
+        key_of(body): (each, body)
+        for each, body in reversed(needs)
+        if (body["kind"], body["metadata"]["name"]) not in declared
+    }
     for key in sorted(made, key=lambda each: each.kind != "Namespace"):
-        with contextlib.suppress(ApiError):  # a name that it rejects: the object that needs it is never ready
+        with contextlib.suppress(
+            ApiError
+        ):  # a name that it rejects: the object that needs it is never ready
             session.put(made[key][1])
-    others = {f"{key.kind} {key.name}": each for key, (each, _) in made.items() if key.kind != "Namespace"}
-    return [finding("assumed", name, "", "it is not in the manifests", each) for name, each in others.items()]
+    others = {
+        f"{key.kind} {key.name}": each for key, (each, _) in made.items() if key.kind != "Namespace"
+    }
+    return [
+        finding("assumed", name, "", "it is not in the manifests", each)
+        for name, each in others.items()
+    ]
 
 
 def _needs(session: Session, manifest: Manifest) -> Iterator[Object]:

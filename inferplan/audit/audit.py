@@ -1,4 +1,6 @@
-"""One audit: a simulated cluster with the declared nodes, the old manifests, then the new ones as a deployer applies them."""
+"""One audit: a simulated cluster with the declared nodes, the old manifests, then the new ones as a
+deployer applies them.
+"""
 
 import contextlib
 import time
@@ -17,25 +19,27 @@ from inferplan.audit.manifest import InputError, Manifest, Object
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.rollout import Rollout
 from inferplan.audit.session import Session
+from inferplan.kube.api import ApiError
+from inferplan.progress import Progress
 from inferplan.rehearsal.cluster import Cluster
-from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.cluster.components import OPERATORS
 from inferplan.rehearsal.cluster.definitions import installer
 from inferplan.rehearsal.cluster.making import upgrade
 from inferplan.rehearsal.cluster.operators import operator
-from inferplan.rehearsal.engine.wait.object_events import Key
-from inferplan.rehearsal.progress import Progress
 from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES
+from inferplan.rehearsal.wait.object_events import Key
 from inferplan.review.findings import Finding, Findings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """An audit of `new` over `old` (None: on an empty cluster) with `nodes`, applied as the deployer called `deployer` applies it.
+    """An audit of `new` over `old` (None: on an empty cluster) with `nodes`, applied as the
+    deployer called `deployer` applies it.
 
-    `existing` are objects that the cluster has before, `load` pods of others, `limit` the seconds that one wave may take. `target` is the
-    version of Kubernetes for which NEW is judged: the control plane is upgraded to it before NEW, if it is one of CONTROL_PLANES.
-    `operators` are the names of operators that run.
+    `existing` are objects that the cluster has before, `load` pods of others, `limit` the seconds
+    that one wave may take. `target` is the version of Kubernetes for which NEW is judged: the
+    control plane is upgraded to it before NEW, if it is one of CONTROL_PLANES. `operators` are the
+    names of operators that run.
     """
 
     new: tuple[Manifest, ...]
@@ -52,8 +56,14 @@ class Request:
 
 
 def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> Findings:
-    """Run one audit on a simulated cluster of its own, which is deleted after it; the caller names the sides. Raises InputError, RehearsalError."""
-    if errors := [each for side in (request.old or (), request.new) for each in doubled(side, request.namespace)]:
+    """Run one audit on a simulated cluster of its own, which is deleted after it; the caller names
+    the sides. Raises InputError, RehearsalError.
+    """
+    if errors := [
+        each
+        for side in (request.old or (), request.new)
+        for each in doubled(side, request.namespace)
+    ]:
         raise InputError(errors)
     began = time.monotonic()
     with contextlib.ExitStack() as clusters, contextlib.ExitStack() as stack:
@@ -63,7 +73,13 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
         how, old = deployer(request.deployer), Deployed()
         if request.old is not None:
             say(f"applying the old state ({len(request.old)} objects)")
-            old = Rollout(session=session, deployer=how, manifests=request.old, limit=request.limit, adopts=True).run()
+            old = Rollout(
+                session=session,
+                deployer=how,
+                manifests=request.old,
+                limit=request.limit,
+                adopts=True,
+            ).run()
         if target := CONTROL_PLANES.get(request.target):
             stack.close()
             say(f"upgrading the control plane from {cluster.version} to {target.version}")
@@ -74,11 +90,25 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
         since = time.monotonic()
         session.history.attached.clear()
         first = request.old is None
-        new = Rollout(session=session, deployer=how, manifests=request.new, before=old, upgrades=not first, limit=request.limit).run()
+        new = Rollout(
+            session=session,
+            deployer=how,
+            manifests=request.new,
+            before=old,
+            upgrades=not first,
+            limit=request.limit,
+        ).run()
         change = Change(session=session, old=old, new=new, since=since, first=first)
-        findings = [*judge(change), *announced(change, request.old or (), request.new, request.target), *notes]
+        findings = [
+            *judge(change),
+            *announced(change, request.old or (), request.new, request.target),
+            *notes,
+        ]
         if request.drain:
-            say(f"draining {sum(each['kind'] == 'Node' for each in request.nodes)} nodes, one after the other")
+            say(
+                f"draining {sum(each['kind'] == 'Node' for each in request.nodes)} nodes, one after"
+                " the other"
+            )
             findings += drained(session, new, request.nodes, request.limit)
         return Findings(
             stack="",
@@ -93,11 +123,21 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
         )
 
 
-def _session(stack: contextlib.ExitStack, cluster: Cluster, request: Request, progress: Progress) -> Session:
+def _session(
+    stack: contextlib.ExitStack, cluster: Cluster, request: Request, progress: Progress
+) -> Session:
     for name in request.operators:
         stack.enter_context(operator(cluster, name, progress))
-    operated = {kind: OPERATORS[name]["conditions"] for name in request.operators for kind in OPERATORS[name]["kinds"]}
-    return stack.enter_context(contextlib.closing(Session(cluster, request.namespace, installer(cluster, progress), operated)))
+    operated = {
+        kind: OPERATORS[name]["conditions"]
+        for name in request.operators
+        for kind in OPERATORS[name]["kinds"]
+    }
+    return stack.enter_context(
+        contextlib.closing(
+            Session(cluster, request.namespace, installer(cluster, progress), operated)
+        )
+    )
 
 
 def _prepare(session: Session, request: Request) -> list[Finding]:
@@ -107,12 +147,29 @@ def _prepare(session: Session, request: Request) -> list[Finding]:
             session.put(each)
         except ApiError as error:
             raise RejectedNodeError(each, error.message) from error
-    session.settle((("v1", Key("Node", "", each["metadata"]["name"])) for each in request.nodes if each["kind"] == "Node"), request.limit)
-    notes = assume(session, request.new if request.old is None else request.old, request.new, request.existing)
+    session.settle(
+        (
+            ("v1", Key("Node", "", each["metadata"]["name"]))
+            for each in request.nodes
+            if each["kind"] == "Node"
+        ),
+        request.limit,
+    )
+    notes = assume(
+        session, request.new if request.old is None else request.old, request.new, request.existing
+    )
     if request.existing:
-        result = Rollout(session=session, deployer=deployer("flux"), manifests=request.existing, limit=request.limit).run()
+        result = Rollout(
+            session=session,
+            deployer=deployer("flux"),
+            manifests=request.existing,
+            limit=request.limit,
+        ).run()
         if result.rejections:
-            raise InputError(f"{each.place}: --existing: {each.reason.rstrip('.')}. Correct it." for each in result.rejections)
+            raise InputError(
+                f"{each.place}: --existing: {each.reason.rstrip('.')}. Correct it."
+                for each in result.rejections
+            )
     for each in request.load:
         session.put(each)
     return notes

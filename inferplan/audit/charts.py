@@ -1,4 +1,6 @@
-"""Reads the values and schemas of a Helm chart and its subcharts, packed ones too, before Helm does."""
+"""Reads the values and schemas of a Helm chart and its subcharts, packed ones too, before Helm
+does.
+"""
 
 import contextlib
 import io
@@ -23,7 +25,9 @@ _LONG: Final = 16
 
 
 def check_schemas(chart: Path) -> None:
-    """Raise InputError for each reference of a values.schema.json to another file or to the network, which Helm would read."""
+    """Raise InputError for each reference of a values.schema.json to another file or to the
+    network, which Helm would read.
+    """
     errors = []
     for place, content in _files(chart, "values.schema.json"):
         try:
@@ -31,9 +35,16 @@ def check_schemas(chart: Path) -> None:
         except (ValueError, RecursionError) as error:
             raise InputError([f"{place}:1: The schema is not JSON. Correct it."]) from error
         for key, value in values:
-            if key in ("$ref", "$dynamicRef", "$schema") and isinstance(value, str) and not _INSIDE.match(value):
+            if (
+                key in ("$ref", "$dynamicRef", "$schema")
+                and isinstance(value, str)
+                and not _INSIDE.match(value)
+            ):
                 line = content.count(b"\n", 0, max(content.find(value.encode()), 0)) + 1
-                errors.append(f"{place}:{line}: {key} leaves the schema. Copy what it names into $defs, and refer to it with #/$defs/NAME.")
+                errors.append(
+                    f"{place}:{line}: {key} leaves the schema. Copy what it names into $defs, and"
+                    " refer to it with #/$defs/NAME."
+                )
     if errors:
         raise InputError(errors)
 
@@ -43,7 +54,11 @@ def secret_texts(chart: Path, values: list[Object]) -> list[str]:
     for place, content in _files(chart, "values.yaml"):
         with contextlib.suppress(InputError):  # it may be empty, and Helm names other errors
             values = [*values, values_in(content, place)]
-    return [str(value) for path, value in leaves(values) if _SECRET.search(str(path)) or len(str(value)) >= _LONG]
+    return [
+        str(value)
+        for path, value in leaves(values)
+        if _SECRET.search(str(path)) or len(str(value)) >= _LONG
+    ]
 
 
 def _files(chart: Path, name: str) -> Iterator[tuple[str, bytes]]:
@@ -62,10 +77,14 @@ def _contents(content: bytes, place: str, name: str) -> Iterator[tuple[str, byte
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             for member in archive:
                 if member.offset_data + member.size > _MAX_UNPACKED_BYTES:
-                    raise InputError([f"{place}:1: The packed chart has more than 100 MiB. Remove large files."])
+                    raise InputError(
+                        [f"{place}:1: The packed chart has more than 100 MiB. Remove large files."]
+                    )
                 *_, file = re.split(r"[/\\]", member.name)
                 is_read = file == name or file.endswith(_PACKED)
                 if is_read and (stream := archive.extractfile(member)):
                     yield from _contents(stream.read(), f"{place}/{member.name}", name)
     except (tarfile.TarError, zlib.error, EOFError, OSError, RecursionError) as error:
-        raise InputError([f"{place}:1: The chart cannot be unpacked. Pack it with `helm package`."]) from error
+        raise InputError(
+            [f"{place}:1: The chart cannot be unpacked. Pack it with `helm package`."]
+        ) from error

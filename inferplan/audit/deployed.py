@@ -10,13 +10,15 @@ from inferplan.audit.manifest import Manifest
 from inferplan.audit.session import Session
 from inferplan.audit.templates import templates
 from inferplan.kube.paths import mapping
-from inferplan.rehearsal.engine.wait.object_events import Key
+from inferplan.rehearsal.wait.object_events import Key
 from inferplan.review.findings import Finding
 
 
 @dataclass(kw_only=True)
 class Deployed:
-    """The result of deploying one side: `manager` is the deployer's field manager, `manifests` are those that the cluster holds, `unready` why some are not ready."""
+    """The result of deploying one side: `manager` is the deployer's field manager, `manifests` are
+    those that the cluster holds, `unready` why some are not ready.
+    """
 
     manager: str = ""
     manifests: dict[Key, Manifest] = field(default_factory=dict)
@@ -43,9 +45,17 @@ class Deployed:
         return [(each.api_version, key) for key, each in self.manifests.items()]
 
     def selected(self, namespace: str, selector: Mapping[str, Any]) -> dict[Key, Manifest]:
-        """The manifests in `namespace` whose pods have the labels of `selector`; call it when everything is deployed."""
-        several = [self._by_label[namespace, str(name), str(value)] for name, value in selector.items()]
-        return {key: each for key, each in min(several, key=len, default={}).items() if all(key in matches for matches in several)}
+        """The manifests in `namespace` whose pods have the labels of `selector`; call it when
+        everything is deployed.
+        """
+        several = [
+            self._by_label[namespace, str(name), str(value)] for name, value in selector.items()
+        ]
+        return {
+            key: each
+            for key, each in min(several, key=len, default={}).items()
+            if all(key in matches for matches in several)
+        }
 
     @cached_property
     def _by_label(self) -> defaultdict[tuple[str, str, str], dict[Key, Manifest]]:
@@ -59,7 +69,9 @@ class Deployed:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """The deployment of `new` over `old` in `session`, from `since` (`time.monotonic`) on; `old` is empty if `first` is set."""
+    """The deployment of `new` over `old` in `session`, from `since` (`time.monotonic`) on; `old` is
+    empty if `first` is set.
+    """
 
     session: Session
     old: Deployed

@@ -1,4 +1,6 @@
-"""The order in which a deployer applies manifests, as data (`deployers.toml`): waves, hooks, pruning, reaction to rejections."""
+"""The order in which a deployer applies manifests, as data (`deployers.toml`): waves, hooks,
+pruning, reaction to rejections.
+"""
 
 import re
 from collections import defaultdict
@@ -16,7 +18,9 @@ _KINDS: Final = {kind: index for index, kind in enumerate(_TABLE["kinds"])}
 
 @dataclass(frozen=True, kw_only=True)
 class Wave:
-    """Manifests that are applied one after the other; the next wave follows when they are ready if `waits` is set."""
+    """Manifests that are applied one after the other; the next wave follows when they are ready if
+    `waits` is set.
+    """
 
     manifests: tuple[Manifest, ...]
     waits: bool = False
@@ -47,7 +51,9 @@ class Deployer:
     upgrade: Sequence[Sequence[str]] = ((),)
 
     def waves(self, manifests: Iterable[Manifest], *, upgrade: bool) -> list[Wave]:
-        """`manifests` in the order of an upgrade, else of a first installation. Hooks for other occasions are left out."""
+        """`manifests` in the order of an upgrade, else of a first installation. Hooks for other
+        occasions are left out.
+        """
         phases = self.upgrade if upgrade else self.install
         groups: defaultdict[tuple[int, int, int], list[Manifest]] = defaultdict(list)
         for each in manifests:
@@ -57,14 +63,18 @@ class Deployer:
             # With three phases the objects themselves are in the middle one.
             for phase, names in enumerate(phases):
                 if hooks & {*names} if hooks else phase == len(phases) // 2:
-                    groups[phase, int(weight) if re.fullmatch("[-+]?[0-9]+", weight) else 0, rank].append(each)
+                    groups[
+                        phase, int(weight) if re.fullmatch("[-+]?[0-9]+", weight) else 0, rank
+                    ].append(each)
         return [self._wave(groups[place]) for place in sorted(groups)]
 
     def _wave(self, group: list[Manifest]) -> Wave:
         if self.order == "kinds":
             group = sorted(group, key=lambda each: (_KINDS.get(each.kind, len(_KINDS)), each.kind))
         hooks = all(map(self._hooks, group))
-        defines = bool(self.first) and any(each.kind == "CustomResourceDefinition" for each in group)
+        defines = bool(self.first) and any(
+            each.kind == "CustomResourceDefinition" for each in group
+        )
         return Wave(manifests=tuple(group), waits=self.waits or hooks or defines, is_hook=hooks)
 
     def is_hook(self, manifest: Manifest) -> bool:
@@ -83,7 +93,11 @@ class Deployer:
         return {re.sub("(?<!^)(?=[A-Z])", "-", each.strip()).lower() for each in text.split(",")}
 
     def _hooks(self, manifest: Manifest) -> set[str]:
-        return {each.strip() for each in manifest.annotation(self.hook).split(",")} - {""} if self.hook else set()
+        return (
+            {each.strip() for each in manifest.annotation(self.hook).split(",")} - {""}
+            if self.hook
+            else set()
+        )
 
 
 def _has(manifest: Manifest, mark: Sequence[str]) -> bool:

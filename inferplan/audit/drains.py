@@ -1,4 +1,6 @@
-"""Disruption budgets that block evictions; and drains node after node as `kubectl drain` does: what the API server evicts, what a budget blocks, and what does not come back."""
+"""Disruption budgets that block evictions; and drains node after node as `kubectl drain` does: what
+the API server evicts, what a budget blocks, and what does not come back.
+"""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -11,10 +13,10 @@ from inferplan.audit.fleet import LOAD_NAMESPACE
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.session import Session
 from inferplan.audit.templates import templates
+from inferplan.kube.api import ApiError
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import number
-from inferplan.rehearsal.cluster.api import ApiError
-from inferplan.rehearsal.engine.wait.object_events import Key, key_of
+from inferplan.rehearsal.wait.object_events import Key, key_of
 from inferplan.review.findings import Finding
 
 _BUDGET: Final = "PodDisruptionBudget"
@@ -27,40 +29,79 @@ def blocked_drains(change: Change) -> Iterator[Finding]:
     for key, manifest, _ in change.each(_BUDGET):
         status = mapping(change.session.watching.get(key), "status")
         expected, field = status.get("expectedPods", 0), _limit(manifest)
-        if expected and status.get("currentHealthy", 0) >= expected and not status.get("disruptionsAllowed", 0):
-            # A budget that stays as it is blocks drains if a workload has fewer replicas than before.
-            nearby = [(old, new) for other, new, old in change.each() if old and other.namespace == key.namespace]
-            shrunk = any(number(new.spec.get("replicas"), 1) < number(old.spec.get("replicas"), 1) for old, new in nearby)
+        if (
+            expected
+            and status.get("currentHealthy", 0) >= expected
+            and not status.get("disruptionsAllowed", 0)
+        ):
+            # A budget that stays as it is blocks drains if a workload has fewer replicas than
+            # before.
+            nearby = [
+                (old, new)
+                for other, new, old in change.each()
+                if old and other.namespace == key.namespace
+            ]
+            shrunk = any(
+                number(new.spec.get("replicas"), 1) < number(old.spec.get("replicas"), 1)
+                for old, new in nearby
+            )
             same = change.first or (change.same(key, "spec") and not shrunk)
             limit = f"all {expected} of its pods are healthy ({field}: {manifest.spec.get(field)})"
             reason = f"it allows no eviction although {limit}, so a drain of their nodes never ends"
-            yield finding("old-budget" if same else "budget", key, f"spec.{field}", reason, manifest)
+            yield finding(
+                "old-budget" if same else "budget", key, f"spec.{field}", reason, manifest
+            )
 
 
 def _limit(budget: Manifest) -> str:
     """The field that limits disruptions."""
-    return next((name for name in ("minAvailable", "maxUnavailable") if name in budget.spec), "minAvailable")
+    return next(
+        (name for name in ("minAvailable", "maxUnavailable") if name in budget.spec), "minAvailable"
+    )
 
 
 def shared_budgets(change: Change) -> Iterator[Finding]:
-    """Disruption budgets that select pods of another budget: the API server evicts no pod that two budgets select."""
+    """Disruption budgets that select pods of another budget: the API server evicts no pod that two
+    budgets select.
+    """
     covered: dict[Key, Key] = {}
-    for key, manifest, before in sorted(change.each(_BUDGET), key=lambda each: not change.first and each[2] is None):
+    for key, manifest, before in sorted(
+        change.each(_BUDGET), key=lambda each: not change.first and each[2] is None
+    ):
         selector = mapping(manifest.spec, "selector")
-        workloads: Iterable[Key] = change.new.selected(key.namespace, mapping(selector, "matchLabels"))
+        workloads: Iterable[Key] = change.new.selected(
+            key.namespace, mapping(selector, "matchLabels")
+        )
         if not selector:
-            workloads = [other for other, each, _ in change.each() if other.namespace == key.namespace and any(templates(each.body))]
+            workloads = [
+                other
+                for other, each, _ in change.each()
+                if other.namespace == key.namespace and any(templates(each.body))
+            ]
         for workload in workloads if not selector.get("matchExpressions") else ():
             if other := covered.get(workload):
                 known = before is not None and other in change.old.manifests
-                reason = f"it selects the pods of {workload}, which {other} selects too, and the API server evicts no pod that two budgets select"
-                yield finding("old-budget" if known or change.first else "budget", key, "spec.selector", reason, manifest)
+                reason = (
+                    f"it selects the pods of {workload}, which {other} selects too, and the API"
+                    " server evicts no pod that two budgets select"
+                )
+                yield finding(
+                    "old-budget" if known or change.first else "budget",
+                    key,
+                    "spec.selector",
+                    reason,
+                    manifest,
+                )
                 break
             covered[workload] = key
 
 
-def drained(session: Session, deployed: Deployed, nodes: Iterable[Object], limit: float) -> Iterator[Finding]:
-    """The findings of draining each of `nodes`; a node is uncordoned before the next one is drained."""
+def drained(
+    session: Session, deployed: Deployed, nodes: Iterable[Object], limit: float
+) -> Iterator[Finding]:
+    """The findings of draining each of `nodes`; a node is uncordoned before the next one is
+    drained.
+    """
     seen: dict[tuple[str, str], Finding] = {}
     for node in (each["metadata"]["name"] for each in nodes if each["kind"] == "Node"):
         _cordon(session, node, on=True)
@@ -68,7 +109,9 @@ def drained(session: Session, deployed: Deployed, nodes: Iterable[Object], limit
         for key, reason in session.settle(deployed.versioned, limit).items():
             if key not in deployed.unready and (manifest := deployed.manifests.get(key)):
                 text = f"after the drain of node {node} it does not come back: {reason}"
-                several.append(finding("drain", key, blamed_field(reason, manifest, None), text, manifest))
+                several.append(
+                    finding("drain", key, blamed_field(reason, manifest, None), text, manifest)
+                )
         for each in several:
             seen.setdefault((each.object, each.field), each)
         _cordon(session, node, on=False)
@@ -78,23 +121,50 @@ def drained(session: Session, deployed: Deployed, nodes: Iterable[Object], limit
 
 def _cordon(session: Session, node: str, *, on: bool) -> None:
     path = session.api.resource("v1", "Node").path("", node)
-    session.api.request("PATCH", path, {"spec": {"unschedulable": on}}, media="application/merge-patch+json")
+    session.api.request(
+        "PATCH", path, {"spec": {"unschedulable": on}}, media="application/merge-patch+json"
+    )
 
 
 def _evict(session: Session, deployed: Deployed, node: str, limit: float) -> Iterator[Finding]:
     for pod in session.watching.known("Pod"):
-        key, owners = key_of(pod), {each["kind"] for each in pod["metadata"].get("ownerReferences") or ()}
-        if pod["spec"].get("nodeName") != node or "DaemonSet" in owners or key.namespace in ("kube-system", LOAD_NAMESPACE):
+        key, owners = (
+            key_of(pod),
+            {each["kind"] for each in pod["metadata"].get("ownerReferences") or ()},
+        )
+        if (
+            pod["spec"].get("nodeName") != node
+            or "DaemonSet" in owners
+            or key.namespace in ("kube-system", LOAD_NAMESPACE)
+        ):
             continue
         if not owners:
-            reason = f"no controller owns it, so kubectl drain of node {node} stops, and with --force nothing brings it back"
-            yield finding("drain", key, "metadata.ownerReferences", reason, deployed.manifests.get(key))
+            reason = (
+                f"no controller owns it, so kubectl drain of node {node} stops, and with --force"
+                " nothing brings it back"
+            )
+            yield finding(
+                "drain", key, "metadata.ownerReferences", reason, deployed.manifests.get(key)
+            )
         elif reason := _blocked(session, key, limit):
             labels = mapping(pod, "metadata", "labels").items()
-            several = (each for other, each in deployed.manifests.items() if (other.kind, other.namespace) == (_BUDGET, key.namespace))
-            budget = next((each for each in several if mapping(each.spec, "selector", "matchLabels").items() <= labels), None)
+            several = (
+                each
+                for other, each in deployed.manifests.items()
+                if (other.kind, other.namespace) == (_BUDGET, key.namespace)
+            )
+            budget = next(
+                (
+                    each
+                    for each in several
+                    if mapping(each.spec, "selector", "matchLabels").items() <= labels
+                ),
+                None,
+            )
             if budget is None:
-                yield finding("drain", key, "", f"it cannot be evicted from node {node}: {reason}", None)
+                yield finding(
+                    "drain", key, "", f"it cannot be evicted from node {node}: {reason}", None
+                )
             else:
                 text = f"it blocks the drain of node {node} at pod {key.name}: {reason}"
                 yield finding("drain", session.key(budget), f"spec.{_limit(budget)}", text, budget)
@@ -102,7 +172,11 @@ def _evict(session: Session, deployed: Deployed, node: str, limit: float) -> Ite
 
 def _blocked(session: Session, pod: Key, limit: float) -> str:
     """The API server's reason against the eviction of `pod`, "" once it is evicted."""
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name, "namespace": pod.namespace}}
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace},
+    }
     path = session.api.resource("v1", "Pod").path(pod.namespace, pod.name)
     deadline = time.monotonic() + min(_RETRIES_SECONDS, limit)
     while True:
@@ -113,6 +187,10 @@ def _blocked(session: Session, pod: Key, limit: float) -> str:
             if error.status == HTTPStatus.TOO_MANY_REQUESTS and time.monotonic() < deadline:
                 session.history.changed.wait(1.0)
                 continue
-            causes = "; ".join(str(each.get("message", "")) for each in error.details.get("causes") or ())
-            return "" if error.status == HTTPStatus.NOT_FOUND else f"{error.message} {causes}".strip()
+            causes = "; ".join(
+                str(each.get("message", "")) for each in error.details.get("causes") or ()
+            )
+            return (
+                "" if error.status == HTTPStatus.NOT_FOUND else f"{error.message} {causes}".strip()
+            )
         return ""

@@ -1,4 +1,6 @@
-"""Reads the Kubernetes objects of any Pulumi program from its engine events, before and after the change."""
+"""Reads the Kubernetes objects of any Pulumi program from its engine events, before and after the
+change.
+"""
 
 import base64
 from collections.abc import Iterator
@@ -8,8 +10,8 @@ from typing import Any
 from inferplan.audit.manifest import InputError, Manifest, Object, problems
 from inferplan.kube.marks import SIGNATURE, UNKNOWN_TEXT
 from inferplan.kube.paths import mapping
+from inferplan.pulumi_engine.reading.records import GIVE, EventsError, records
 from inferplan.review.reading.reader import read
-from inferplan.review.reading.records import GIVE, EventsError, records
 
 _HIDDEN = "[secret]"
 _GONE = ("delete", "delete-replaced", "discard")
@@ -19,7 +21,9 @@ def is_events(path: Path) -> bool:
     """True if `path` is a stream or a digest of engine events of `pulumi preview --json`."""
     with path.open("rb") as stream:
         head = stream.read(4096).lstrip()
-    return path.suffix == ".ndjson" or (head.startswith(b"{") and (b'Event"' in head or b'"steps"' in head))
+    return path.suffix == ".ndjson" or (
+        head.startswith(b"{") and (b'Event"' in head or b'"steps"' in head)
+    )
 
 
 def sides_of(path: Path) -> tuple[tuple[Manifest, ...] | None, tuple[Manifest, ...]]:
@@ -27,7 +31,10 @@ def sides_of(path: Path) -> tuple[tuple[Manifest, ...] | None, tuple[Manifest, .
     before: dict[str, Manifest] = {}
     after: dict[str, Manifest] = {}
     for line, step in _steps(path):
-        for side, state in ((before, step.get("old") or step.get("oldState")), (after, step.get("new") or step.get("newState"))):
+        for side, state in (
+            (before, step.get("old") or step.get("oldState")),
+            (after, step.get("new") or step.get("newState")),
+        ):
             body = _body(state, str(step.get("urn", "")))
             if body is not None and not (side is after and step.get("op") in _GONE):
                 side[str(step["urn"])] = Manifest(body=body, place=f"{path}:{line}")
@@ -42,8 +49,14 @@ def _steps(path: Path) -> Iterator[tuple[int, Object]]:
             stream.seek(0)
             for line, record in records(stream, str(path), lambda _problem: None):
                 listed = record.get("steps") if isinstance(record, dict) else None
-                metadata = mapping(record, "resourcePreEvent", "metadata") or mapping(record, "resOutputsEvent", "metadata")
-                yield from ((line, each) for each in (*(listed if isinstance(listed, list) else ()), metadata) if isinstance(each, dict))
+                metadata = mapping(record, "resourcePreEvent", "metadata") or mapping(
+                    record, "resOutputsEvent", "metadata"
+                )
+                yield from (
+                    (line, each)
+                    for each in (*(listed if isinstance(listed, list) else ()), metadata)
+                    if isinstance(each, dict)
+                )
     except EventsError as error:
         raise InputError([str(error)]) from error
 

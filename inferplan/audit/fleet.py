@@ -1,4 +1,6 @@
-"""The nodes of an audit: a file that states pools of nodes becomes fake nodes, and recorded nodes become such a file."""
+"""The nodes of an audit: a file that states pools of nodes becomes fake nodes, and recorded nodes
+become such a file.
+"""
 
 import json
 from collections.abc import Iterator
@@ -8,13 +10,22 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from inferplan.audit.documents import values_in
 from inferplan.audit.manifest import InputError, Object
-from inferplan.components.spec import DnsName, FieldError, LabelKey, Labels, LabelValue, Spec, duplicates, rule
+from inferplan.components.spec import (
+    DnsName,
+    FieldError,
+    LabelKey,
+    Labels,
+    LabelValue,
+    Spec,
+    duplicates,
+    rule,
+)
+from inferplan.documents.errors import InvalidStack, LocatedError
+from inferplan.documents.yaml_tree import find, read_tree
 from inferplan.kube.names import FAKE_NODE, HOSTNAME_LABEL
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import canonical
-from inferplan.stackfile.errors import InvalidStack, LocatedError
 from inferplan.stackfile.messages import errors_of
-from inferplan.stackfile.yaml_tree import find, read_tree
 
 KIND: Final = "Fleet"
 MAX_NODES = 1000
@@ -46,12 +57,16 @@ class Devices(Spec):
 
     driver: Annotated[DnsName, Field(max_length=63)]
     count: int = Field(ge=1, le=128)
-    attributes: dict[str, str | bool | int | dict[Literal["version"], str]] = Field(default_factory=dict)
+    attributes: dict[str, str | bool | int | dict[Literal["version"], str]] = Field(
+        default_factory=dict
+    )
     capacity: dict[str, Quantity] = Field(default_factory=dict)
 
 
 class DeviceClass(Spec):
-    """A class of devices by a CEL expression; each driver has one of its own name without being listed."""
+    """A class of devices by a CEL expression; each driver has one of its own name without being
+    listed.
+    """
 
     name: Annotated[DnsName, Field(max_length=63)]
     expressions: tuple[str, ...] = ()
@@ -90,19 +105,32 @@ class Fleet(Spec):
         names = [each.name for each in self.pools]
         for each in duplicates(names):
             last = len(names) - 1 - names[::-1].index(each)
-            yield FieldError(f"Two pools have the name {each!r}. Rename one.", "pools", last, "name")
+            yield FieldError(
+                f"Two pools have the name {each!r}. Rename one.", "pools", last, "name"
+            )
         if sum(each.count for each in self.pools) > MAX_NODES:
-            yield FieldError(f"The pools have more than {MAX_NODES:,} nodes together. Lower a count.", "pools")
+            yield FieldError(
+                f"The pools have more than {MAX_NODES:,} nodes together. Lower a count.", "pools"
+            )
         for index, each in enumerate(self.load):
             if each.pool not in names:
-                yield FieldError(f"load names the unknown pool {each.pool!r}. Correct the name.", "load", index, "pool")
+                yield FieldError(
+                    f"load names the unknown pool {each.pool!r}. Correct the name.",
+                    "load",
+                    index,
+                    "pool",
+                )
 
 
 class RejectedNodeError(InputError):
     """The API server rejects `body`, an object of a nodes file."""
 
     def __init__(self, body: Object, reason: str) -> None:
-        super().__init__([f"{body['kind']} {body['metadata']['name']}: {reason.rstrip('.')}. Correct the pool or class."])
+        super().__init__(
+            [
+                f"{body['kind']} {body['metadata']['name']}: {reason.rstrip('.')}. Correct the pool or class."
+            ]
+        )
         self.body = body
 
 
@@ -113,43 +141,94 @@ def read_fleet(content: bytes, name: str) -> Fleet:
         return Fleet.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         root = read_tree(content.decode("utf-8-sig")).root
-        errors = errors_of(error, values, Fleet, lambda path: getattr(find(root, path)[0], "text", None) if root else None)
-        located = (LocatedError(each.path, each.message, find(root, each.path)[1] if root else None) for each in errors)
-        raise InputError(f"{line} See docs/audit.md for the fields." for line in InvalidStack(name, located).lines) from error
+        errors = errors_of(
+            error,
+            values,
+            Fleet,
+            lambda path: getattr(find(root, path)[0], "text", None) if root else None,
+        )
+        located = (
+            LocatedError(each.path, each.message, find(root, each.path)[1] if root else None)
+            for each in errors
+        )
+        raise InputError(
+            f"{line} See docs/audit.md for the fields."
+            for line in InvalidStack(name, located).lines
+        ) from error
 
 
 def place_of(body: Object, content: bytes, name: str) -> str:
-    """The place in the nodes file `name` of the pool or device class that became `body`; the first line if it is a stack file."""
-    root, wanted = read_tree(content.decode("utf-8-sig")).root, mapping(body, "spec").get("nodeName", body["metadata"]["name"])
-    section, wanted = ("deviceClasses", wanted) if body["kind"] == "DeviceClass" else ("pools", wanted.rpartition("-")[0])
+    """The place in the nodes file `name` of the pool or device class that became `body`; the first
+    line if it is a stack file.
+    """
+    root, wanted = (
+        read_tree(content.decode("utf-8-sig")).root,
+        mapping(body, "spec").get("nodeName", body["metadata"]["name"]),
+    )
+    section, wanted = (
+        ("deviceClasses", wanted)
+        if body["kind"] == "DeviceClass"
+        else ("pools", wanted.rpartition("-")[0])
+    )
     names = [each["name"] for each in values_in(content, name).get(section) or ()]
     return f"{name}:{find(root, (section, names.index(wanted)))[1].line if root and wanted in names else 1}"
 
 
 def node_objects(fleet: Fleet) -> list[Object]:
-    """The fake nodes of `fleet`, and what drivers publish about their devices: a DeviceClass, and a ResourceSlice for each node."""
+    """The fake nodes of `fleet`, and what drivers publish about their devices: a DeviceClass, and a
+    ResourceSlice for each node.
+    """
     nodes = [(pool, f"{pool.name}-{index}") for pool in fleet.pools for index in range(pool.count)]
-    drivers = {each.driver: (f"device.driver == '{each.driver}'",) for pool in fleet.pools for each in pool.devices}
+    drivers = {
+        each.driver: (f"device.driver == '{each.driver}'",)
+        for pool in fleet.pools
+        for each in pool.devices
+    }
     classes = drivers | {each.name: each.expressions for each in fleet.device_classes}
-    selectors = {name: [{"cel": {"expression": each}} for each in several] for name, several in classes.items()}
+    selectors = {
+        name: [{"cel": {"expression": each}} for each in several]
+        for name, several in classes.items()
+    }
     return [
         *(_node(node, pool) for pool, node in nodes),
         *(_published("DeviceClass", name, selectors=each) for name, each in selectors.items()),
-        *(_slice(f"{node}-{number}", node, each) for pool, node in nodes for number, each in enumerate(pool.devices)),
+        *(
+            _slice(f"{node}-{number}", node, each)
+            for pool, node in nodes
+            for number, each in enumerate(pool.devices)
+        ),
     ]
 
 
 def _published(kind: str, name: str, **spec: Any) -> Object:
-    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 def _slice(name: str, node: str, devices: Devices) -> Object:
     names = {bool: "bool", int: "int", str: "string"}
-    attributes = {key: value if isinstance(value, dict) else {names[type(value)]: value} for key, value in devices.attributes.items()}
+    attributes = {
+        key: value if isinstance(value, dict) else {names[type(value)]: value}
+        for key, value in devices.attributes.items()
+    }
     capacity = {key: {"value": str(value)} for key, value in devices.capacity.items()}
-    listed = [{"name": f"device-{each}", "attributes": attributes, "capacity": capacity} for each in range(devices.count)]
+    listed = [
+        {"name": f"device-{each}", "attributes": attributes, "capacity": capacity}
+        for each in range(devices.count)
+    ]
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-    return _published("ResourceSlice", f"{name}-{devices.driver}", driver=devices.driver, nodeName=node, devices=listed, pool=pool)
+    return _published(
+        "ResourceSlice",
+        f"{name}-{devices.driver}",
+        driver=devices.driver,
+        nodeName=node,
+        devices=listed,
+        pool=pool,
+    )
 
 
 def _node(name: str, pool: NodePool) -> Object:
@@ -157,14 +236,22 @@ def _node(name: str, pool: NodePool) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "annotations": {FAKE_NODE: "fake"}, "labels": {**_LABELS, **pool.labels, HOSTNAME_LABEL: name}},
-        "spec": pool.model_dump(mode="json", include={"taints", "unschedulable"}, exclude_defaults=True),
+        "metadata": {
+            "name": name,
+            "annotations": {FAKE_NODE: "fake"},
+            "labels": {**_LABELS, **pool.labels, HOSTNAME_LABEL: name},
+        },
+        "spec": pool.model_dump(
+            mode="json", include={"taints", "unschedulable"}, exclude_defaults=True
+        ),
         "status": {"capacity": resources, "allocatable": resources},
     }
 
 
 def load_objects(fleet: Fleet) -> list[Object]:
-    """The pods of others, on the nodes of their pools, after the namespace and the account that they need."""
+    """The pods of others, on the nodes of their pools, after the namespace and the account that
+    they need.
+    """
     inside = {"namespace": LOAD_NAMESPACE}
     objects: list[Object] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LOAD_NAMESPACE}},
@@ -173,8 +260,26 @@ def load_objects(fleet: Fleet) -> list[Object]:
     counts = {pool.name: pool.count for pool in fleet.pools}
     for group, load in enumerate(fleet.load):
         for index in range(load.pods):
-            node, requests = f"{load.pool}-{index % max(counts[load.pool], 1)}", {key: str(value) for key, value in load.requests.items()}
-            container = {"name": "load", "image": "load", "resources": {"requests": requests, "limits": requests}}
-            spec = {"nodeName": node, "containers": [container], "tolerations": [{"operator": "Exists"}]}
-            objects.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"load-{group}-{index}", **inside}, "spec": spec})
+            node, requests = (
+                f"{load.pool}-{index % max(counts[load.pool], 1)}",
+                {key: str(value) for key, value in load.requests.items()},
+            )
+            container = {
+                "name": "load",
+                "image": "load",
+                "resources": {"requests": requests, "limits": requests},
+            }
+            spec = {
+                "nodeName": node,
+                "containers": [container],
+                "tolerations": [{"operator": "Exists"}],
+            }
+            objects.append(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {"name": f"load-{group}-{index}", **inside},
+                    "spec": spec,
+                }
+            )
     return objects

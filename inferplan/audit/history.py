@@ -1,4 +1,6 @@
-"""Records of a cluster while manifests are applied: ready endpoints over time, exceeded quotas, and claims without a volume."""
+"""Records of a cluster while manifests are applied: ready endpoints over time, exceeded quotas, and
+claims without a volume.
+"""
 
 import math
 import threading
@@ -9,8 +11,8 @@ from itertools import pairwise
 
 from inferplan.audit.manifest import Object
 from inferplan.kube.paths import mapping
-from inferplan.rehearsal.engine.wait.object_events import Key
-from inferplan.rehearsal.engine.wait.readiness import condition
+from inferplan.rehearsal.wait.object_events import Key
+from inferplan.rehearsal.wait.readiness import condition
 
 
 class History:
@@ -21,7 +23,9 @@ class History:
         self.claims: deque[Object] = deque()
         self.quotas: dict[Key, str] = {}
         self.attached: dict[Key, tuple[str, str, str, str]] = {}
-        """Claims that pods on two nodes hold at once since `forget`: the later pod and its node, the earlier pod and its node."""
+        """Claims that pods on two nodes hold at once since `forget`: the later pod and its node,
+        the earlier pod and its node.
+        """
         self._holders: dict[Key, dict[str, str]] = defaultdict(dict)
         self._slices: dict[Key, dict[str, int]] = defaultdict(dict)
         self._endpoints: dict[Key, list[tuple[float, int]]] = defaultdict(list)
@@ -37,14 +41,20 @@ class History:
             self._readiness(live, gone=gone)
         elif kind == "Event" and "exceeded quota" in str(live.get("message", "")):
             about = {"kind": "", "namespace": "", "name": "", **(live.get("involvedObject") or {})}
-            self.quotas[Key(about["kind"], about["namespace"], about["name"])] = str(live["message"])
+            self.quotas[Key(about["kind"], about["namespace"], about["name"])] = str(
+                live["message"]
+            )
         elif kind == "PersistentVolumeClaim" and not gone and not live["spec"].get("volumeName"):
             self.claims.append(live)
         self.changed.set()
 
     def _pod(self, live: Object, *, gone: bool) -> None:
         name, node = live["metadata"]["name"], live["spec"]["nodeName"]
-        for claim in (each["persistentVolumeClaim"] for each in live["spec"].get("volumes") or () if "persistentVolumeClaim" in each):
+        for claim in (
+            each["persistentVolumeClaim"]
+            for each in live["spec"].get("volumes") or ()
+            if "persistentVolumeClaim" in each
+        ):
             key = Key("PersistentVolumeClaim", live["metadata"]["namespace"], claim["claimName"])
             others = [(pod, its) for pod, its in self._holders[key].items() if its != node]
             if gone or mapping(live, "status").get("phase") in ("Succeeded", "Failed"):
@@ -56,18 +66,31 @@ class History:
 
     def _readiness(self, live: Object, *, gone: bool) -> None:
         metadata, now = live["metadata"], time.monotonic()
-        ready = not gone and "deletionTimestamp" not in metadata and condition(live, "Ready").get("status") == "True"
+        ready = (
+            not gone
+            and "deletionTimestamp" not in metadata
+            and condition(live, "Ready").get("status") == "True"
+        )
         _, _, since, until = self._ready.get(metadata["uid"], ("", {}, now, math.inf))
         if ready or metadata["uid"] in self._ready:
             span = (since, math.inf) if ready else (since, min(until, now))
-            self._ready[metadata["uid"]] = (metadata["namespace"], mapping(metadata, "labels"), *span)
+            self._ready[metadata["uid"]] = (
+                metadata["namespace"],
+                mapping(metadata, "labels"),
+                *span,
+            )
 
     def unserved(self, namespace: str, selector: Mapping[str, str], since: float) -> float:
-        """Seconds since `since` in which no pod with the labels of `selector` was ready; 0 if none was then.
+        """Seconds since `since` in which no pod with the labels of `selector` was ready; 0 if none
+        was then.
 
         A busy endpoints controller may pass over a gap.
         """
-        several = [each for each in list(self._ready.values()) if each[0] == namespace and selector.items() <= each[1].items()]
+        several = [
+            each
+            for each in list(self._ready.values())
+            if each[0] == namespace and selector.items() <= each[1].items()
+        ]
         spans = sorted((start, end) for _, _, start, end in several)
         covered = max((end for start, end in spans if start <= since), default=0.0)
         if covered <= since:
@@ -83,7 +106,9 @@ class History:
         return self._endpoints[service][-1][1] if service in self._endpoints else 0
 
     def gap(self, service: Key, since: float) -> float:
-        """Seconds since `since` (`time.monotonic`) in which `service` had lost its ready endpoints; 0 if it had none before."""
+        """Seconds since `since` (`time.monotonic`) in which `service` had lost its ready endpoints;
+        0 if it had none before.
+        """
         states = self._endpoints.get(service, [])
         before = [count for at, count in states if at <= since]
         if not before or not before[-1]:
@@ -94,11 +119,20 @@ class History:
 
     def _endpoint_slice(self, live: Object, *, gone: bool) -> None:
         metadata = live["metadata"]
-        labels, ready = metadata.get("labels") or {}, [mapping(each, "conditions").get("ready") for each in live.get("endpoints") or ()]
-        service = Key("Service", metadata.get("namespace", ""), labels.get("kubernetes.io/service-name", ""))
+        labels, ready = (
+            metadata.get("labels") or {},
+            [mapping(each, "conditions").get("ready") for each in live.get("endpoints") or ()],
+        )
+        service = Key(
+            "Service", metadata.get("namespace", ""), labels.get("kubernetes.io/service-name", "")
+        )
         # Without ports, no port of the Service is a port of its pods.
-        reachable = not gone and bool(live.get("ports") or "service.kubernetes.io/headless" in labels)
-        self._slices[service][metadata["name"]] = sum(each is not False for each in ready) if reachable else 0
+        reachable = not gone and bool(
+            live.get("ports") or "service.kubernetes.io/headless" in labels
+        )
+        self._slices[service][metadata["name"]] = (
+            sum(each is not False for each in ready) if reachable else 0
+        )
         count = sum(self._slices[service].values())
         if not self._endpoints[service] or self._endpoints[service][-1][1] != count:
             self._endpoints[service].append((time.monotonic(), count))
@@ -108,7 +142,24 @@ def stub_volume(claim: Object) -> Object:
     """The volume that a provisioner would make for `claim`; nothing is stored in it."""
     metadata, spec = claim["metadata"], claim["spec"]
     name = f"stub-{metadata['uid']}"
-    reference = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", **{key: metadata[key] for key in ("name", "namespace", "uid")}}
-    kept = {"storageClassName": spec.get("storageClassName", ""), "volumeMode": spec.get("volumeMode", "Filesystem"), "claimRef": reference}
-    sizes = {"capacity": spec["resources"]["requests"], "accessModes": spec["accessModes"], "hostPath": {"path": f"/stub/{name}"}}
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {**kept, **sizes}}
+    reference = {
+        "kind": "PersistentVolumeClaim",
+        "apiVersion": "v1",
+        **{key: metadata[key] for key in ("name", "namespace", "uid")},
+    }
+    kept = {
+        "storageClassName": spec.get("storageClassName", ""),
+        "volumeMode": spec.get("volumeMode", "Filesystem"),
+        "claimRef": reference,
+    }
+    sizes = {
+        "capacity": spec["resources"]["requests"],
+        "accessModes": spec["accessModes"],
+        "hostPath": {"path": f"/stub/{name}"},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {**kept, **sizes},
+    }

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from inferplan.audit.secrets import without_secrets
+from inferplan.documents.text import clean
 from inferplan.kube.disclosure.disclosure import message
 from inferplan.kube.paths import mapping
 from inferplan.review.findings import Finding
-from inferplan.review.rendering.text import clean
 from inferplan.tables import table
 
 Object = dict[str, Any]
@@ -21,10 +21,14 @@ _USER_INFO: Final = re.compile(r"\b((?:https?|ssh|git|oci|ftp):/+)\S*@")
 
 
 class InputError(ValueError):
-    """Manifests or nodes cannot be read; one line per error, each with file and line, without credentials. Nothing was applied."""
+    """Manifests or nodes cannot be read; one line per error, each with file and line, without
+    credentials. Nothing was applied.
+    """
 
     def __init__(self, errors: Iterable[str]) -> None:
-        self.errors = tuple(_shown(_USER_INFO.sub(r"\1…@", " ".join(each.split("\n")))) for each in errors)
+        self.errors = tuple(
+            _shown(_USER_INFO.sub(r"\1…@", " ".join(each.split("\n")))) for each in errors
+        )
         super().__init__("\n".join(self.errors))
 
 
@@ -69,30 +73,76 @@ class Manifest:
         return str(mapping(self.body, "metadata", "annotations").get(name, ""))
 
 
-def finding(code: str, subject: object, field: str, reason: str, origin: Manifest | Finding | None) -> Finding:
+def finding(
+    code: str, subject: object, field: str, reason: str, origin: Manifest | Finding | None
+) -> Finding:
     weight, title, remedy = TITLES[code]
     if code in ("unready", "upgrade"):
-        remedy = next((each for words, each in _REMEDIES.items() if re.search(words, reason)), remedy)
-    place, body = origin.place if origin else "", origin.body if isinstance(origin, Manifest) else {}
-    text = without_secrets(" ".join(reason.split()), body, (str(subject), *re.split(r"[/ ]", str(subject))))
-    return Finding(code=code, weight=weight, title=title, object=str(subject), field=field, reason=text, place=place, remedy=remedy)
+        remedy = next(
+            (each for words, each in _REMEDIES.items() if re.search(words, reason)), remedy
+        )
+    place, body = (
+        origin.place if origin else "",
+        origin.body if isinstance(origin, Manifest) else {},
+    )
+    text = without_secrets(
+        " ".join(reason.split()), body, (str(subject), *re.split(r"[/ ]", str(subject)))
+    )
+    return Finding(
+        code=code,
+        weight=weight,
+        title=title,
+        object=str(subject),
+        field=field,
+        reason=text,
+        place=place,
+        remedy=remedy,
+    )
 
 
 def problems(body: Any) -> str:
     """The reason why `body` is not an object of Kubernetes, "" if it is one."""
     if not isinstance(body, dict):
         return "The document is not a mapping. Write one Kubernetes object per document."
-    if missing := next((key for key in ("apiVersion", "kind") if not isinstance(body.get(key), str) or not body[key]), ""):
-        return f"The object has no {missing}. Every object needs apiVersion, kind and metadata.name; move other files out of the folder."
+    if missing := next(
+        (
+            key
+            for key in ("apiVersion", "kind")
+            if not isinstance(body.get(key), str) or not body[key]
+        ),
+        "",
+    ):
+        return (
+            f"The object has no {missing}. Every object needs apiVersion, kind and metadata.name;"
+            " move other files out of the folder."
+        )
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
         return f"{body['kind']}: metadata is not a mapping. Write metadata.name."
     name, namespace = metadata.get("name"), metadata.get("namespace") or ""
     if not isinstance(name, str) or not name:
-        generated = " metadata.generateName cannot be applied twice." if metadata.get("generateName") else ""
+        generated = (
+            " metadata.generateName cannot be applied twice."
+            if metadata.get("generateName")
+            else ""
+        )
         return f"{body['kind']}: metadata.name is not a text.{generated} Give the object a name."
     if wrong := next((each for each in (name, namespace) if _PATH.search(str(each))), ""):
-        return f"{body['kind']}: {wrong!r} is not a name. Names have no slash, percent sign, question mark or blank."
-    types = (("labels", dict, "mapping"), ("annotations", dict, "mapping"), ("namespace", str, "text"))
-    wrong = next((f"{key} is not a {word}" for key, type_, word in types if not isinstance(metadata.get(key) or type_(), type_)), "")
+        return (
+            f"{body['kind']}: {wrong!r} is not a name. Names have no slash, percent sign, question"
+            " mark or blank."
+        )
+    types = (
+        ("labels", dict, "mapping"),
+        ("annotations", dict, "mapping"),
+        ("namespace", str, "text"),
+    )
+    wrong = next(
+        (
+            f"{key} is not a {word}"
+            for key, type_, word in types
+            if not isinstance(metadata.get(key) or type_(), type_)
+        ),
+        "",
+    )
     return f"{body['kind']} {name}: metadata.{wrong}. Correct it." if wrong else ""

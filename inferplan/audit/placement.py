@@ -1,4 +1,6 @@
-"""Why pods of an object are not placed or not created: old pods that hold what they need, and objects that reject them."""
+"""Why pods of an object are not placed or not created: old pods that hold what they need, and
+objects that reject them.
+"""
 
 import re
 from collections import Counter
@@ -13,8 +15,8 @@ from inferplan.audit.templates import requests_of, select, templates
 from inferplan.kube.names import vendor_of
 from inferplan.kube.paths import mapping, parse, text_of, values_at
 from inferplan.kube.quantity import number
-from inferplan.rehearsal.engine.wait.object_events import Key
-from inferplan.rehearsal.engine.wait.reasons import pods_of
+from inferplan.rehearsal.wait.object_events import Key
+from inferplan.rehearsal.wait.reasons import pods_of
 from inferplan.review.findings import Finding
 from inferplan.tables import table
 
@@ -22,8 +24,12 @@ _TABLE: Final = table("audit/placement.toml")
 _CLAIMS: Final = "spec.resourceClaims.*.resourceClaimTemplateName"
 
 
-def blocking_pods(change: Change, key: Key, manifest: Manifest, before: Manifest | None, reason: str) -> str:
-    """The old pods that hold what new pods of `key` need by `reason` and would get, as a clause; "" if there are none."""
+def blocking_pods(
+    change: Change, key: Key, manifest: Manifest, before: Manifest | None, reason: str
+) -> str:
+    """The old pods that hold what new pods of `key` need by `reason` and would get, as a clause; ""
+    if there are none.
+    """
     field = parse(blamed_field(reason, manifest, before))
     what = next((what for words, what in _TABLE["held"].items() if re.search(words, reason)), "")
     # A rule that the change itself adds is to blame, not the old pods.
@@ -32,61 +38,128 @@ def blocking_pods(change: Change, key: Key, manifest: Manifest, before: Manifest
     # The end of an old pod gives no node more of what the change wants besides accelerators.
     if before is not None and not is_old and "resources" in field and not vendor_of(str(field[-1])):
         return ""
-    if is_old and key.kind == "Deployment" and "exceeded quota" in reason and pods and not change.same(key, "spec", "template"):
-        return f"{', '.join(sorted(each['metadata']['name'] for each in pods))} hold the quota until a new pod is Ready"
+    if (
+        is_old
+        and key.kind == "Deployment"
+        and "exceeded quota" in reason
+        and pods
+        and not change.same(key, "spec", "template")
+    ):
+        return (
+            f"{', '.join(sorted(each['metadata']['name'] for each in pods))} hold the quota until a"
+            " new pod is Ready"
+        )
     # Pods of one workload need the same.
-    for pod in {str(requests_of(each["spec"])): each for each in pods if not each["spec"].get("nodeName")}.values():
-        older = [each for each in session.watching.known("Pod") if each["spec"].get("nodeName") and _is_older(each, pod, manifest)]
+    for pod in {
+        str(requests_of(each["spec"])): each for each in pods if not each["spec"].get("nodeName")
+    }.values():
+        older = [
+            each
+            for each in session.watching.known("Pod")
+            if each["spec"].get("nodeName") and _is_older(each, pod, manifest)
+        ]
         held = {what: [each["metadata"]["name"] for each in older]} if what and is_old else {}
-        wanted = {name: count for name, count in requests_of(pod["spec"]).items() if f"Insufficient {name}" in reason}
+        wanted = {
+            name: count
+            for name, count in requests_of(pod["spec"]).items()
+            if f"Insufficient {name}" in reason
+        }
         held |= {name: _held_by_old(session, older, name, count) for name, count in wanted.items()}
         for resource, names in held.items():
             if names:
-                return f"{', '.join(sorted(names))} hold{'s' if len(names) == 1 else ''} {resource} until a new pod is Ready"
+                return (
+                    f"{', '.join(sorted(names))} hold{'s' if len(names) == 1 else ''} {resource}"
+                    " until a new pod is Ready"
+                )
     return ""
 
 
 def restrictions(change: Change, key: Key, workload: Manifest, reason: str) -> Iterator[Finding]:
-    """Findings on new or changed objects, such as a quota, that keep pods of `key` from running for `reason`."""
+    """Findings on new or changed objects, such as a quota, that keep pods of `key` from running for
+    `reason`.
+    """
     claims = {name for _, each in templates(workload.body) for _, name in select(each, _CLAIMS)}
-    patterns = {kind: pattern for words, (kind, pattern) in _TABLE["restricts"].items() if re.search(words, reason)}
+    patterns = {
+        kind: pattern
+        for words, (kind, pattern) in _TABLE["restricts"].items()
+        if re.search(words, reason)
+    }
     for other, manifest, before in change.each(*patterns) if patterns else ():
         near = other.name if other.kind == "Namespace" else other.namespace
-        # A LimitRange and a Namespace are not named in the reason, and a claim has a name of its own.
-        named = other.kind in ("LimitRange", "Namespace") or other.name in (claims if other.kind == "ResourceClaimTemplate" else reason)
+        # A LimitRange and a Namespace are not named in the reason, and a claim has a name of its
+        # own.
+        named = other.kind in ("LimitRange", "Namespace") or other.name in (
+            claims if other.kind == "ResourceClaimTemplate" else reason
+        )
         if near in ("", key.namespace) and named and not change.same(other):
             found = (text_of(path) for path, _ in select(manifest.body, patterns[other.kind]))
             field = next(found, "") or named_field(reason, manifest, before)
-            yield finding("restricts", other, field, f"pods of {key} do not run: {reason}", manifest)
+            yield finding(
+                "restricts", other, field, f"pods of {key} do not run: {reason}", manifest
+            )
 
 
 def pods_of_others(session: Session, key: Key, left: Mapping[Key, Manifest]) -> str:
-    """The pods of workloads that stay although they are no longer declared, if they hold accelerators that `key` needs; "" otherwise."""
-    wanted = {name for pod in _pods(session, key) if not pod["spec"].get("nodeName") for name in requests_of(pod["spec"])}
-    holders = {str(other) for other in left for pod in _pods(session, other) if wanted & requests_of(pod["spec"]).keys()}
-    return f"{', '.join(sorted(holders))}, which is no longer declared, still holds {', '.join(sorted(wanted))}" if holders else ""
+    """The pods of workloads that stay although they are no longer declared, if they hold
+    accelerators that `key` needs; "" otherwise.
+    """
+    wanted = {
+        name
+        for pod in _pods(session, key)
+        if not pod["spec"].get("nodeName")
+        for name in requests_of(pod["spec"])
+    }
+    holders = {
+        str(other)
+        for other in left
+        for pod in _pods(session, other)
+        if wanted & requests_of(pod["spec"]).keys()
+    }
+    return (
+        f"{', '.join(sorted(holders))}, which is no longer declared, still holds"
+        f" {', '.join(sorted(wanted))}"
+        if holders
+        else ""
+    )
 
 
 def _held_by_old(session: Session, older: list[Object], resource: str, count: int) -> list[str]:
-    """Those of the pods `older` that are on a node where a pod with `count` of `resource` would fit without them."""
+    """Those of the pods `older` that are on a node where a pod with `count` of `resource` would fit
+    without them.
+    """
     used: Counter[str] = Counter()
     for each in session.watching.known("Pod"):
         used[each["spec"].get("nodeName", "")] += requests_of(each["spec"])[resource]
     for node in session.watching.known("Node"):
         here = node["metadata"]["name"]
         free = number(mapping(node, "status", "allocatable").get(resource), 0) - used[here]
-        holds = {each["metadata"]["name"]: requests_of(each["spec"])[resource] for each in older if each["spec"]["nodeName"] == here}
+        holds = {
+            each["metadata"]["name"]: requests_of(each["spec"])[resource]
+            for each in older
+            if each["spec"]["nodeName"] == here
+        }
         if free < count <= free + sum(holds.values()):
             return [name for name, each in holds.items() if each]
     return []
 
 
 def _is_older(other: Object, pod: Object, manifest: Manifest) -> bool:
-    """True if `other` is a pod of an earlier revision of the same workload, or of a workload that stays only until the change is done."""
+    """True if `other` is a pod of an earlier revision of the same workload, or of a workload that
+    stays only until the change is done.
+    """
     theirs, labels = mapping(other, "metadata", "labels"), mapping(pod, "metadata", "labels")
-    newer = [each for each in ("pod-template-hash", "controller-revision-hash") if theirs.get(each, labels.get(each)) != labels.get(each)]
-    selector = mapping(manifest.spec, "selector", "matchLabels") or {name: each for name, each in labels.items() if name not in newer}
-    same = other["metadata"].get("namespace") == pod["metadata"].get("namespace") and selector.items() <= theirs.items()
+    newer = [
+        each
+        for each in ("pod-template-hash", "controller-revision-hash")
+        if theirs.get(each, labels.get(each)) != labels.get(each)
+    ]
+    selector = mapping(manifest.spec, "selector", "matchLabels") or {
+        name: each for name, each in labels.items() if name not in newer
+    }
+    same = (
+        other["metadata"].get("namespace") == pod["metadata"].get("namespace")
+        and selector.items() <= theirs.items()
+    )
     return same and any(each in labels for each in newer)
 
 

@@ -1,4 +1,6 @@
-"""Judges manifests for a later version of Kubernetes by a table of upstream's announcements (`removals.toml`)."""
+"""Judges manifests for a later version of Kubernetes by a table of upstream's announcements
+(`removals.toml`).
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -14,12 +16,23 @@ VERSIONS: Final = tuple(_TABLE["versions"])
 
 
 def removed(manifests: Iterable[Manifest], target: str) -> Iterator[tuple[str, Manifest, str, str]]:
-    """Code, manifest, field and reason of everything that is removed or deprecated in the version `target`."""
+    """Code, manifest, field and reason of everything that is removed or deprecated in the version
+    `target`.
+    """
     for manifest in manifests:
         for row in _TABLE["rows"]:
-            gone, old = (_number(row.get(name, "9.0")) <= _number(target) for name in ("removed", "deprecated"))
-            state = f"removed in {row.get('removed')}" if gone else f"deprecated since {row.get('deprecated')}"
-            words = "; ".join(filter(None, (f"judged by table: {state}", row.get("words"), f"use {row['use']}")))
+            gone, old = (
+                _number(row.get(name, "9.0")) <= _number(target)
+                for name in ("removed", "deprecated")
+            )
+            state = (
+                f"removed in {row.get('removed')}"
+                if gone
+                else f"deprecated since {row.get('deprecated')}"
+            )
+            words = "; ".join(
+                filter(None, (f"judged by table: {state}", row.get("words"), f"use {row['use']}"))
+            )
             for path, value in places(manifest.body, row) if gone or old else ():
                 if row.get("value", value) == value:
                     yield "removed" if gone else "deprecated", manifest, text_of(path), words
@@ -27,7 +40,11 @@ def removed(manifests: Iterable[Manifest], target: str) -> Iterator[tuple[str, M
 
 def unknown_of_nodes(target: str) -> Iterator[str]:
     """The needs of the version `target` that neither a nodes file nor the simulated cluster shows."""
-    return (f"judged by table: {row['words']}" for row in _TABLE["nodes"] if _number(row["since"]) <= _number(target))
+    return (
+        f"judged by table: {row['words']}"
+        for row in _TABLE["nodes"]
+        if _number(row["since"]) <= _number(target)
+    )
 
 
 def _number(version: str) -> tuple[int, ...]:

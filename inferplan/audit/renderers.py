@@ -1,4 +1,6 @@
-"""Renders Helm charts and kustomizations with Helm's and kubectl's own code, without network, plugins or programs of the chart."""
+"""Renders Helm charts and kustomizations with Helm's and kubectl's own code, without network,
+plugins or programs of the chart.
+"""
 
 import re
 import shutil
@@ -21,9 +23,12 @@ from inferplan.tables import table
 KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _TABLE: Final = table("audit/renderers.toml")
 _SECONDS: Final = 60
-_REMOTE: Final = re.compile(r"(?:[\w.-]+=)?(?:[a-z][a-z+.-]*://|git@|git::|github\.com/|[\w.-]+\.git\b)")
+_REMOTE: Final = re.compile(
+    r"(?:[\w.-]+=)?(?:[a-z][a-z+.-]*://|git@|git::|github\.com/|[\w.-]+\.git\b)"
+)
 _RUNS: Final = re.compile(
-    r"^\s*-?\s*(?:exec|starlark|helmCharts|helmChartInflationGenerator):|config\.kubernetes\.io/function", re.MULTILINE
+    r"^\s*-?\s*(?:exec|starlark|helmCharts|helmChartInflationGenerator):|config\.kubernetes\.io/function",
+    re.MULTILINE,
 )
 # The value in a line of an inline patch.
 _VALUE: Final = re.compile(r": *(\S{4,}.*)")
@@ -39,24 +44,45 @@ def is_kustomization(path: Path) -> bool:
     return path.is_dir() and any((path / name).is_file() for name in KUSTOMIZATIONS)
 
 
-def render_chart(helm: Path, chart: Path, values: Sequence[Path], *, namespace: str, kubernetes: str) -> tuple[Manifest, ...]:
-    """The objects of `chart` with `values`, hooks among them. Raises InputError with the template's file and line."""
+def render_chart(
+    helm: Path, chart: Path, values: Sequence[Path], *, namespace: str, kubernetes: str
+) -> tuple[Manifest, ...]:
+    """The objects of `chart` with `values`, hooks among them. Raises InputError with the template's
+    file and line.
+    """
     documents = [values_in(content_of(each), str(each)) for each in values]
     _check_links(chart)
     check_schemas(chart)
     options = [word for each in values for word in ("--values", str(each.resolve()))]
     name = label_of(chart.name.removesuffix(".tgz")) or "release"
-    line = [str(helm), "template", name, str(chart.resolve()), "--namespace", namespace, "--include-crds", "--kube-version", kubernetes]
-    return _placed(_run([*line, *options], chart, "Helm", secret_texts(chart, documents)), str(chart))
+    line = [
+        str(helm),
+        "template",
+        name,
+        str(chart.resolve()),
+        "--namespace",
+        namespace,
+        "--include-crds",
+        "--kube-version",
+        kubernetes,
+    ]
+    return _placed(
+        _run([*line, *options], chart, "Helm", secret_texts(chart, documents)), str(chart)
+    )
 
 
 def render_kustomization(kubectl: Path, folder: Path) -> tuple[Manifest, ...]:
-    """The objects of the kustomization in `folder`. Raises InputError; one that needs the network or a program is rejected."""
+    """The objects of the kustomization in `folder`. Raises InputError; one that needs the network
+    or a program is rejected.
+    """
     _check_links(folder)
     texts = [(path, str(value)) for path, value in leaves([*_kustomizations(folder, set())])]
     secrets = [text for path, text in texts if "literals" in path]
     secrets += [value for _, text in texts if "\n" in text for value in _VALUE.findall(text)]
-    return _placed(_run([str(kubectl), "kustomize", str(folder.resolve())], folder, "kustomize", secrets), str(folder))
+    return _placed(
+        _run([str(kubectl), "kustomize", str(folder.resolve())], folder, "kustomize", secrets),
+        str(folder),
+    )
 
 
 def _kustomizations(folder: Path, visited: set[Path]) -> Iterator[Object]:
@@ -65,11 +91,21 @@ def _kustomizations(folder: Path, visited: set[Path]) -> Iterator[Object]:
     for file in (folder / name for name in KUSTOMIZATIONS if (folder / name).is_file()):
         content = content_of(file)
         document, text = values_in(content, str(file)), content.decode(errors="replace")
-        names = [str(each) for path, each in leaves(document) if not {*path[-2:]}.isdisjoint(_TABLE["files"])]
+        names = [
+            str(each)
+            for path, each in leaves(document)
+            if not {*path[-2:]}.isdisjoint(_TABLE["files"])
+        ]
         problems = [(text.find(each), "needs the network") for each in names if _REMOTE.match(each)]
         problems += [(match.start(), "runs a program") for match in _RUNS.finditer(text)]
-        places = ((f"{file}:{text.count(chr(10), 0, max(at, 0)) + 1}", problem) for at, problem in problems)
-        if errors := [f"{place}: The kustomization {problem} here. Copy what it names into the folder." for place, problem in places]:
+        places = (
+            (f"{file}:{text.count(chr(10), 0, max(at, 0)) + 1}", problem)
+            for at, problem in problems
+        )
+        if errors := [
+            f"{place}: The kustomization {problem} here. Copy what it names into the folder."
+            for place, problem in places
+        ]:
             raise InputError(dict.fromkeys(errors))
         yield document
         for each in (folder / name for name in names):
@@ -81,15 +117,25 @@ def _check_links(root: Path) -> None:
     for each in sorted(root.rglob("*")) if root.is_dir() else ():
         leaves = each.is_symlink() and not each.resolve().is_relative_to(root.resolve().parent)
         if leaves or not (each.is_file() or each.is_dir()):
-            raise InputError([f"{each}:1: {'The link leaves the folder' if leaves else 'This is not a file'}. Replace it with a file."])
+            raise InputError(
+                [
+                    f"{each}:1: {'The link leaves the folder' if leaves else 'This is not a file'}. Replace it with a file."
+                ]
+            )
 
 
 def _placed(text: bytes, name: str) -> tuple[Manifest, ...]:
     """The objects in rendered text, each with the template that it comes from."""
-    templates = [(text[: match.start()].count(b"\n") + 1, match[1].decode(errors="replace")) for match in _SOURCE.finditer(text)]
+    templates = [
+        (text[: match.start()].count(b"\n") + 1, match[1].decode(errors="replace"))
+        for match in _SOURCE.finditer(text)
+    ]
 
     def source(line: int) -> tuple[int, str]:
-        return next(((start, template) for start, template in reversed(templates) if start <= line), (0, name))
+        return next(
+            ((start, template) for start, template in reversed(templates) if start <= line),
+            (0, name),
+        )
 
     def in_file(match: re.Match[str]) -> str:
         start, template = source(int(match[1]))
@@ -98,8 +144,13 @@ def _placed(text: bytes, name: str) -> tuple[Manifest, ...]:
     try:
         placed = [(each, int(each.place.rpartition(":")[2])) for each in manifests_in(text, name)]
     except InputError as error:
-        raise InputError([re.sub(rf"^{re.escape(name)}:([0-9]+)", in_file, each) for each in error.errors]) from error
-    return tuple(replace(each, place=f"{source(line)[1]}, line {line} of the rendered text") for each, line in placed)
+        raise InputError(
+            [re.sub(rf"^{re.escape(name)}:([0-9]+)", in_file, each) for each in error.errors]
+        ) from error
+    return tuple(
+        replace(each, place=f"{source(line)[1]}, line {line} of the rendered text")
+        for each, line in placed
+    )
 
 
 @cache
@@ -107,15 +158,26 @@ def _without_network() -> tuple[str, ...]:
     """The command that runs another one without network interfaces, () if this machine has none."""
     program = shutil.which("unshare")
     line = (str(program), "--map-root-user", "--net", "--")
-    return line if program and not subprocess.run([*line, program, "--version"], capture_output=True, check=False).returncode else ()
+    return (
+        line
+        if program
+        and not subprocess.run(
+            [*line, program, "--version"], capture_output=True, check=False
+        ).returncode
+        else ()
+    )
 
 
 def _run(line: Sequence[str], source: Path, program: str, secrets: list[str]) -> bytes:
-    """The output of `line`, which has an empty folder as home, and an environment without PATH, credentials and network.
+    """The output of `line`, which has an empty folder as home, and an environment without PATH,
+    credentials and network.
 
     Raises InputError without the texts `secrets`.
     """
-    with tempfile.TemporaryDirectory(prefix="inferplan-") as folder, tempfile.TemporaryFile() as output:
+    with (
+        tempfile.TemporaryDirectory(prefix="inferplan-") as folder,
+        tempfile.TemporaryFile() as output,
+    ):
         try:
             process = subprocess.run(
                 [*_without_network(), *_TABLE["limited"], *line],
@@ -129,9 +191,15 @@ def _run(line: Sequence[str], source: Path, program: str, secrets: list[str]) ->
                 check=False,
             )
         except subprocess.TimeoutExpired as late:
-            raise InputError([f"{source}:1: {program} has not finished after {_SECONDS} s. Simplify the templates."]) from late
+            raise InputError(
+                [
+                    f"{source}:1: {program} has not finished after {_SECONDS} s. Simplify the templates."
+                ]
+            ) from late
         if process.returncode:
-            text = without_secrets(process.stderr.decode(errors="replace"), {"kind": "Secret", "data": secrets})
+            text = without_secrets(
+                process.stderr.decode(errors="replace"), {"kind": "Secret", "data": secrets}
+            )
             raise InputError([_explained(text, source, program)])
         output.seek(0)
         return output.read()
@@ -146,5 +214,8 @@ def _explained(text: str, source: Path, program: str) -> str:
     where = f"{source / row['file']}:1"
     if place := _PLACE.search(message):
         # Helm names the chart first, which need not be the name of its folder.
-        where = str(source / (place[1].partition("/")[2] if program == "Helm" and "/" in place[1] else place[1]))
+        where = str(
+            source
+            / (place[1].partition("/")[2] if program == "Helm" and "/" in place[1] else place[1])
+        )
     return f"{where}: {program} cannot render it: {message.rstrip('.')}. {remedy}"

@@ -1,4 +1,6 @@
-"""Deploys one side of an audit the way a deployer would: wave by wave, with hooks, pruning and its reaction to rejections."""
+"""Deploys one side of an audit the way a deployer would: wave by wave, with hooks, pruning and its
+reaction to rejections.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,13 +14,13 @@ from inferplan.audit.merge import unkept
 from inferplan.audit.rejections import rejections
 from inferplan.audit.session import Session
 from inferplan.audit.templates import references, select, templates
+from inferplan.errors import ClusterError, ObjectFailed
+from inferplan.kube.api import ApiError
 from inferplan.kube.field_owners import entries
 from inferplan.kube.paths import MISSING, mapping, text_of
-from inferplan.rehearsal.cluster.api import ApiError
 from inferplan.rehearsal.cluster.definitions import await_served
-from inferplan.rehearsal.engine.wait.object_events import Key
-from inferplan.rehearsal.engine.wait.reasons import is_immutable
-from inferplan.rehearsal.errors import ClusterError, ObjectFailed
+from inferplan.rehearsal.wait.object_events import Key
+from inferplan.rehearsal.wait.reasons import is_immutable
 
 _RELEASE: Final = "meta.helm.sh/release-name"
 _NAMESPACE: Final = "meta.helm.sh/release-namespace"
@@ -28,7 +30,9 @@ _CLAIMS: Final = "spec.volumes.*.persistentVolumeClaim.claimName"
 
 @dataclass(kw_only=True)
 class Rollout:
-    """One deployment of `manifests` over `before`, which is empty unless the deployer `upgrades` it."""
+    """One deployment of `manifests` over `before`, which is empty unless the deployer `upgrades`
+    it.
+    """
 
     session: Session
     deployer: Deployer
@@ -52,21 +56,41 @@ class Rollout:
             self._prune()
         result.unready = self.session.settle(result.versioned, self.limit) | result.surplus
         daemons = [key for key in result.manifests if key.kind == "DaemonSet"]
-        result.pods = {key for key in daemons if mapping(self.session.watching.get(key), "status").get("desiredNumberScheduled")}
+        result.pods = {
+            key
+            for key in daemons
+            if mapping(self.session.watching.get(key), "status").get("desiredNumberScheduled")
+        }
         return result
 
     def _held_back(self, everything: list[Manifest]) -> bool:
-        """True if the deployer's own check rejects something before anything is applied: the old objects stay."""
+        """True if the deployer's own check rejects something before anything is applied: the old
+        objects stay.
+        """
         defined = {each.spec.get("group") for each in self.manifests if each.kind == _DEFINITION}
-        spaces = {key.name for key in map(self.session.key, self.manifests) if key.kind == "Namespace" and not self.session.get(key, "v1")}
+        spaces = {
+            key.name
+            for key in map(self.session.key, self.manifests)
+            if key.kind == "Namespace" and not self.session.get(key, "v1")
+        }
         # What is created in the same run cannot be checked before it exists.
         for each in (each for each in everything if each.group not in defined):
-            if self.deployer.checks_first == "objects" and each.namespace not in spaces and not self.deployer.is_hook(each):
+            if (
+                self.deployer.checks_first == "objects"
+                and each.namespace not in spaces
+                and not self.deployer.is_hook(each)
+            ):
                 self._apply(each, dry_run=True)
-            elif self.deployer.checks_first == "kinds" and self._is_served(each) and self.deployer.name == "helm":
+            elif (
+                self.deployer.checks_first == "kinds"
+                and self._is_served(each)
+                and self.deployer.name == "helm"
+            ):
                 self._check_owner(each)
         if rejected := {each.object for each in self.result.rejections}:
-            self.result.skipped = [each for each in everything if str(self.session.key(each)) not in rejected]
+            self.result.skipped = [
+                each for each in everything if str(self.session.key(each)) not in rejected
+            ]
             self.result.manifests |= self.before.manifests
         return bool(rejected)
 
@@ -75,7 +99,9 @@ class Rollout:
         try:
             self.session.resource(manifest)
         except (ObjectFailed, ClusterError) as error:
-            self.result.rejections += rejections(self.session, manifest, error, self.before.manifests)
+            self.result.rejections += rejections(
+                self.session, manifest, error, self.before.manifests
+            )
             return False
         return True
 
@@ -85,26 +111,42 @@ class Rollout:
         known = self.adopts or self.deployer.is_hook(manifest) or key in self.before.declared
         live = None if known else self.session.get(key, manifest.api_version)
         # What the audit itself assumed may belong to the release.
-        assumed = any(each.manager.startswith("inferplan-") for each, _ in entries(live or {"metadata": {}}))
-        notes, spaces = mapping(live, "metadata", "annotations"), {self.session.namespace, *(each.namespace for each in self.manifests)}
+        assumed = any(
+            each.manager.startswith("inferplan-") for each, _ in entries(live or {"metadata": {}})
+        )
+        notes, spaces = (
+            mapping(live, "metadata", "annotations"),
+            {self.session.namespace, *(each.namespace for each in self.manifests)},
+        )
         problem = f"missing {_RELEASE}" if _RELEASE not in notes else ""
         if not problem and notes.get(_NAMESPACE, self.session.namespace) not in spaces:
             problem = f"{_RELEASE} is {notes[_RELEASE]}, of namespace {notes[_NAMESPACE]}"
         if live is not None and not assumed and problem:
-            words = f"{key} exists and cannot be imported into the current release: invalid ownership metadata; {problem}"
-            self.result.rejections.append(finding("owned", key, "metadata.annotations", words, manifest))
+            words = (
+                f"{key} exists and cannot be imported into the current release: invalid ownership"
+                f" metadata; {problem}"
+            )
+            self.result.rejections.append(
+                finding("owned", key, "metadata.annotations", words, manifest)
+            )
 
     def _wave(self, wave: Wave, later: list[Manifest]) -> bool:
         """Apply `wave`. Returns False if the deployer stops there, before the manifests `later`."""
         result, rejected = self.result, len(self.result.rejections)
         for index, each in enumerate(wave.manifests):
-            if self._apply(each) and len(result.rejections) > rejected and self.deployer.stops == "create":
+            if (
+                self._apply(each)
+                and len(result.rejections) > rejected
+                and self.deployer.stops == "create"
+            ):
                 result.skipped += wave.manifests[index + 1 :]
                 return False
         if len(result.rejections) > rejected and self.deployer.stops == "wave":
             return False
         if wave.waits:
-            waiting = self.session.settle([(each.api_version, self.session.key(each)) for each in wave.manifests], self.limit)
+            waiting = self.session.settle(
+                [(each.api_version, self.session.key(each)) for each in wave.manifests], self.limit
+            )
             waiting |= dict(self._too_early(wave, later))
             result.surplus |= waiting
             if waiting:
@@ -116,19 +158,55 @@ class Rollout:
         return True
 
     def _too_early(self, wave: Wave, later: list[Manifest]) -> Iterator[tuple[Key, str]]:
-        """The objects of `wave` that need one of `later` to be ready; none in a state that runs already."""
+        """The objects of `wave` that need one of `later` to be ready; none in a state that runs
+        already.
+        """
         names = {self.session.key(each) for each in later if each.kind in ("Secret", "ConfigMap")}
-        for key, each in ((self.session.key(manifest), each) for manifest in wave.manifests for each in references(manifest.body)):
+        for key, each in (
+            (self.session.key(manifest), each)
+            for manifest in wave.manifests
+            for each in references(manifest.body)
+        ):
             target = each.target(key)
             if not self.adopts and target in names and self.session.get(target, "v1") is None:
-                yield key, f"{each.kind} {each.name} does not exist yet: {self.deployer.name} applies it when this object is ready"
+                yield (
+                    key,
+                    (
+                        f"{each.kind} {each.name} does not exist yet: {self.deployer.name} applies"
+                        " it when this object is ready"
+                    ),
+                )
         # Argo CD takes a claim without a volume for Progressing.
-        lazy = {each.name for each in self.manifests if each.body.get("volumeBindingMode") == "WaitForFirstConsumer"}
-        for each in wave.manifests if lazy and self.deployer.name == "argocd" and not self.adopts else ():
-            key, present = self.session.key(each), (*self.before.manifests.values(), *self.result.manifests.values())
-            mounted = {name for other in present for _, pod in templates(other.body) for _, name in select(pod, _CLAIMS)}
-            if each.kind == "PersistentVolumeClaim" and each.spec.get("storageClassName") in lazy and each.name not in mounted:
-                yield key, f"it is bound when its first pod is scheduled, and Argo CD applies no later {self.deployer.wave} before"
+        lazy = {
+            each.name
+            for each in self.manifests
+            if each.body.get("volumeBindingMode") == "WaitForFirstConsumer"
+        }
+        for each in (
+            wave.manifests if lazy and self.deployer.name == "argocd" and not self.adopts else ()
+        ):
+            key, present = (
+                self.session.key(each),
+                (*self.before.manifests.values(), *self.result.manifests.values()),
+            )
+            mounted = {
+                name
+                for other in present
+                for _, pod in templates(other.body)
+                for _, name in select(pod, _CLAIMS)
+            }
+            if (
+                each.kind == "PersistentVolumeClaim"
+                and each.spec.get("storageClassName") in lazy
+                and each.name not in mounted
+            ):
+                yield (
+                    key,
+                    (
+                        "it is bound when its first pod is scheduled, and Argo CD applies no later"
+                        f" {self.deployer.wave} before"
+                    ),
+                )
 
     def _apply(self, manifest: Manifest, *, dry_run: bool = False) -> bool:
         """Apply `manifest` and record the result. Returns True if the object did not exist."""
@@ -138,16 +216,22 @@ class Rollout:
             session.resource(manifest)
             if not dry_run:
                 result.declared[key] = manifest
-                if self.deployer.is_hook(manifest) and "before-hook-creation" in self.deployer.deletion_of(manifest):
+                if self.deployer.is_hook(
+                    manifest
+                ) and "before-hook-creation" in self.deployer.deletion_of(manifest):
                     self._delete(manifest)
             old = session.get(key, manifest.api_version)
             existed = old is not None
-            if old is not None and (several := session.contested(manifest, old, self.deployer.manager)):
+            if old is not None and (
+                several := session.contested(manifest, old, self.deployer.manager)
+            ):
                 result.contested[key] = several
             live = self._sent(manifest, key, dry_run=dry_run, existed=existed)
             if not dry_run:
                 result.manifests[key] = manifest
-                result.dropped[key] = tuple(text_of(path) for path, value in unkept(manifest.body, live) if value is MISSING)
+                result.dropped[key] = tuple(
+                    text_of(path) for path, value in unkept(manifest.body, live) if value is MISSING
+                )
                 if manifest.kind == _DEFINITION:
                     await_served(session.api, manifest.body)
         except (ApiError, ObjectFailed, ClusterError) as error:
@@ -157,7 +241,9 @@ class Rollout:
         return not existed
 
     def _sent(self, manifest: Manifest, key: Key, *, dry_run: bool, existed: bool) -> Object:
-        """The live object; it is deleted and created again if the deployer does that for immutable fields."""
+        """The live object; it is deleted and created again if the deployer does that for immutable
+        fields.
+        """
         before = self.before.manifests.get(key)
         # A three-way merge needs the earlier declaration: {} for a new object.
         old = (before.body if before else {}) if self.deployer.merges else None
@@ -173,14 +259,18 @@ class Rollout:
             return self.session.apply(manifest, self.deployer.manager, old=old)
 
     def _delete(self, manifest: Manifest) -> None:
-        with contextlib.suppress(ObjectFailed, ClusterError):  # its definition is deleted, and it was deleted with it
+        with contextlib.suppress(
+            ObjectFailed, ClusterError
+        ):  # its definition is deleted, and it was deleted with it
             if reason := self.session.delete(manifest):
                 self.result.stuck[self.session.key(manifest)] = reason
 
     def _prune(self) -> None:
         """Delete what is no longer declared, in reverse order; nothing after a rejection."""
         result = self.result
-        kept = {str(self.session.key(each)) for each in result.skipped} | {each.object for each in result.rejections}
+        kept = {str(self.session.key(each)) for each in result.skipped} | {
+            each.object for each in result.rejections
+        }
         keeps_all = not self.deployer.prunes or bool(result.rejections or result.surplus)
         for key, each in reversed(self.before.manifests.items()):
             if key in result.declared or str(key) in kept or self.deployer.is_hook(each):

@@ -1,12 +1,14 @@
-"""Hides the content of Secrets before manifests are judged, and secret values in the words of a cluster or a renderer."""
+"""Hides the content of Secrets before manifests are judged, and secret values in the words of a
+cluster or a renderer.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
+from inferplan.documents.text import clean
 from inferplan.kube.disclosure.disclosure import disclosed, hidden_values, message
 from inferplan.kube.disclosure.texts import HIDDEN
 from inferplan.kube.paths import leaves
-from inferplan.review.rendering.text import clean
 
 
 def veiled(body: dict[str, Any], hide: Callable[[Any], Any]) -> dict[str, Any]:
@@ -16,7 +18,9 @@ def veiled(body: dict[str, Any], hide: Callable[[Any], Any]) -> dict[str, Any]:
 
 
 def without_secrets(text: str, body: dict[str, Any], names: tuple[str, ...] = ()) -> str:
-    """`text`, which may quote the object `body`, with placeholders for its hidden values. Its other values and `names` are shown."""
+    """`text`, which may quote the object `body`, with placeholders for its hidden values. Its other
+    values and `names` are shown.
+    """
     shown = disclosed(body, f"{body.get('apiVersion', 'v1')}/{body.get('kind')}")
     public = [each for _, each in leaves(shown) if isinstance(each, str) and HIDDEN not in each]
     return message(clean(text), hidden_values(body, shown), {*names, *public})

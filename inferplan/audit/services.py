@@ -8,8 +8,8 @@ from inferplan.audit.manifest import Manifest, finding
 from inferplan.audit.merge import differences
 from inferplan.audit.templates import containers, is_unnamed, select
 from inferplan.kube.paths import text_of
-from inferplan.rehearsal.engine.wait.object_events import Key
-from inferplan.rehearsal.engine.wait.timeouts import spelled
+from inferplan.rehearsal.wait.object_events import Key
+from inferplan.rehearsal.wait.timeouts import spelled
 from inferplan.review.findings import Finding
 
 _SHORTEST_GAP = 0.05
@@ -20,7 +20,11 @@ STRATEGIES = {"Deployment": "spec.strategy", "StatefulSet": "spec.updateStrategy
 def outages(change: Change) -> Iterator[Finding]:
     for key, manifest, declared in change.each("Service"):
         selector = manifest.spec.get("selector") or {}
-        if manifest.api_version != "v1" or not selector or manifest.spec.get("type") == "ExternalName":
+        if (
+            manifest.api_version != "v1"
+            or not selector
+            or manifest.spec.get("type") == "ExternalName"
+        ):
             continue
         servers = change.new.selected(key.namespace, selector)
         history = change.session.history
@@ -30,26 +34,48 @@ def outages(change: Change) -> Iterator[Finding]:
             yield from _without(change, key, manifest, servers, had=seconds > 0)
             continue
         differing = differences(declared.body if declared else {}, manifest.body)
-        moved = next((each for each in differing if re.search(r"^spec\.selector|targetPort", each)), "")
-        # New pods are Ready at once here; if the Service moved to them, or no old one was left, any gap lasts as long as a server really needs.
+        moved = next(
+            (each for each in differing if re.search(r"^spec\.selector|targetPort", each)), ""
+        )
+        # New pods are Ready at once here; if the Service moved to them, or no old one was left, any
+        # gap lasts as long as a server really needs.
         if seconds > (0 if moved or unserved else _SHORTEST_GAP):
-            before, names = change.old.selected(key.namespace, selector), ", ".join(map(str, servers)) or "none"
-            accepted = bool(servers) and all(_stops_first(each) and _stops_first(before.get(name)) for name, each in servers.items())
+            before, names = (
+                change.old.selected(key.namespace, selector),
+                ", ".join(map(str, servers)) or "none",
+            )
+            accepted = bool(servers) and all(
+                _stops_first(each) and _stops_first(before.get(name))
+                for name, each in servers.items()
+            )
             really = f"really until a server of {names} has loaded its model"
             length = spelled(seconds) if seconds > _SHORTEST_GAP else "a moment"
-            reason = f"no ready endpoint for {length} in the simulated cluster, where servers start at once; {really}"
-            field = moved or STRATEGIES.get(next((each.kind for each in servers), ""), "spec.selector")
+            reason = (
+                f"no ready endpoint for {length} in the simulated cluster, where servers start at"
+                f" once; {really}"
+            )
+            field = moved or STRATEGIES.get(
+                next((each.kind for each in servers), ""), "spec.selector"
+            )
             yield finding("accepted-gap" if accepted else "gap", key, field, reason, manifest)
 
 
-def _without(change: Change, key: Key, manifest: Manifest, servers: Mapping[Key, Manifest], *, had: bool) -> Iterator[Finding]:
+def _without(
+    change: Change, key: Key, manifest: Manifest, servers: Mapping[Key, Manifest], *, had: bool
+) -> Iterator[Finding]:
     if servers and all(each.spec.get("replicas", 1) == 0 for each in servers.values()):
         return  # it is scaled to zero
     lost = " since the change; before it had one" if had else ""
     code, field, names = "no-endpoint", "spec.selector", ", ".join(map(str, servers))
     if not servers:
         several = change.new.manifests.values()
-        operators = sorted({f"{each.kind} {each.name}" for each in several if "." in each.group and not each.group.endswith(".k8s.io")})
+        operators = sorted(
+            {
+                f"{each.kind} {each.name}"
+                for each in several
+                if "." in each.group and not each.group.endswith(".k8s.io")
+            }
+        )
         reason = f"no pod template has the labels of its selector{lost}"
         if operators and not had:
             code, reason = "stub", f"{reason}; pods of {', '.join(operators[:3])} may"
@@ -58,9 +84,13 @@ def _without(change: Change, key: Key, manifest: Manifest, servers: Mapping[Key,
     elif wrong := _unnamed_port(manifest, servers):
         field, reason = wrong[0], f"no container of {names} has a port named {wrong[1]!r}"
     elif had or any(each in change.new.unready for each in servers):
-        # Without an endpoint before the change, nothing is lost, and the finding on the workload says why.
+        # Without an endpoint before the change, nothing is lost, and the finding on the workload
+        # says why.
         code = "no-endpoint" if had else "waits"
-        reason = f"its pods are those of {names}, which {'is' if len(servers) == 1 else 'are'} not ready{lost}"
+        reason = (
+            f"its pods are those of {names}, which {'is' if len(servers) == 1 else 'are'} not"
+            f" ready{lost}"
+        )
     else:
         return  # the stub of an operator, or a Job
     yield finding(code, key, field, reason, manifest)

@@ -1,4 +1,6 @@
-"""A simulated cluster for one audit: it applies and deletes single objects, stubs volumes and webhooks, and waits until nothing moves."""
+"""A simulated cluster for one audit: it applies and deletes single objects, stubs volumes and
+webhooks, and waits until nothing moves.
+"""
 
 import contextlib
 import re
@@ -13,21 +15,23 @@ from inferplan.audit.history import History, stub_volume
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import patch
 from inferplan.audit.templates import TABLE, schedulers
+from inferplan.errors import ClusterError, ObjectFailed
+from inferplan.kube.api import Api, ApiError, Resource, UnknownKindError
 from inferplan.kube.field_owners import entries
 from inferplan.kube.paths import mapping, text_of, with_values_of
+from inferplan.rehearsal.apply.objects import Objects, put
+from inferplan.rehearsal.apply.operators import reconcile
 from inferplan.rehearsal.cluster import Cluster
-from inferplan.rehearsal.cluster.api import Api, ApiError, Resource, UnknownKindError
-from inferplan.rehearsal.engine.apply.objects import Objects, put
-from inferplan.rehearsal.engine.apply.operators import reconcile
-from inferplan.rehearsal.engine.wait import reasons
-from inferplan.rehearsal.engine.wait.object_events import Key, key_of, silent
-from inferplan.rehearsal.engine.wait.readiness import Readiness, condition, rule_for
-from inferplan.rehearsal.engine.wait.waiter import Waiter
-from inferplan.rehearsal.engine.wait.watching import Watching
-from inferplan.rehearsal.errors import ClusterError, ObjectFailed
+from inferplan.rehearsal.wait import reasons
+from inferplan.rehearsal.wait.object_events import Key, key_of, silent
+from inferplan.rehearsal.wait.readiness import Readiness, condition, rule_for
+from inferplan.rehearsal.wait.waiter import Waiter
+from inferplan.rehearsal.wait.watching import Watching
 
 _QUIET_SECONDS: Final = 6.0
-"""The scheduler retries a pending pod every 2 s, so nothing follows after this time without a change."""
+"""The scheduler retries a pending pod every 2 s, so nothing follows after this time without a
+change.
+"""
 _CALM_SECONDS: Final = 0.6
 _PAUSE_SECONDS: Final = 0.15
 _DELETE_SECONDS: Final = 20.0
@@ -36,14 +40,22 @@ _DELETE_SECONDS: Final = 20.0
 class Session:
     """The cluster of one audit. Objects without a namespace are applied in `namespace`."""
 
-    def __init__(self, cluster: Cluster, namespace: str, install: Callable[[str], bool], operated: Mapping[str, Collection[str]]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        install: Callable[[str], bool],
+        operated: Mapping[str, Collection[str]],
+    ) -> None:
         self.namespace = namespace
         self._operated = operated  # kinds whose operator runs, with the conditions that it sets
         self.history = History()
         self.api: Api = cluster.api()
         self.version = cluster.version
         self.watching = Watching(self.api, self.history.look)
-        self.waiter = Waiter(api=self.api, watching=self.watching, listener=silent, inspect="kubectl")
+        self.waiter = Waiter(
+            api=self.api, watching=self.watching, listener=silent, inspect="kubectl"
+        )
         self.objects = Objects(api=self.api, waiter=self.waiter, ensure_crds=install)
         self.stubs: dict[Key, str] = {}
         """Objects whose operator a stub replaces, each with the stub's note."""
@@ -52,7 +64,9 @@ class Session:
         self._policies = ""
         """The version of an admission policy that the API server may not enforce yet."""
         self._lists: dict[Resource, dict[tuple[str, str], Object]] = {}
-        """Copies of whole kinds, so that an audit does not ask for each object by itself; `settle` forgets them."""
+        """Copies of whole kinds, so that an audit does not ask for each object by itself; `settle`
+        forgets them.
+        """
         for api_version, kind in TABLE["watched"]:
             self.watching.observe(api_version, kind)
 
@@ -65,12 +79,22 @@ class Session:
         return self.objects.resource(manifest.api_version, manifest.kind)
 
     def key(self, manifest: Manifest) -> Key:
-        """The identity of `manifest` in the cluster; with a namespace if no version of its kind is served."""
+        """The identity of `manifest` in the cluster; with a namespace if no version of its kind is
+        served.
+        """
         try:
             namespaced = self.resource(manifest).namespaced
         except (ObjectFailed, ClusterError, ApiError):
-            namespaced = all(each.namespaced for (_, kind), each in self.api.kinds().items() if kind == manifest.kind)
-        return Key(manifest.kind, (manifest.namespace or self.namespace) if namespaced else "", manifest.name)
+            namespaced = all(
+                each.namespaced
+                for (_, kind), each in self.api.kinds().items()
+                if kind == manifest.kind
+            )
+        return Key(
+            manifest.kind,
+            (manifest.namespace or self.namespace) if namespaced else "",
+            manifest.name,
+        )
 
     def put(self, body: Object) -> Object:
         """Apply an object of the audit's own, such as a node. Raises ApiError."""
@@ -78,16 +102,23 @@ class Session:
         path = resource.path(body["metadata"].get("namespace", ""), body["metadata"]["name"])
         return put(self.api, path, body, manager="inferplan-audit", force=True)[0]
 
-    def apply(self, manifest: Manifest, manager: str, *, dry_run: bool = False, old: Object | None = None) -> Object:
-        """Apply `manifest` on the server's side; by a three-way merge if `old` is its earlier declaration, {} for none.
+    def apply(
+        self, manifest: Manifest, manager: str, *, dry_run: bool = False, old: Object | None = None
+    ) -> Object:
+        """Apply `manifest` on the server's side; by a three-way merge if `old` is its earlier
+        declaration, {} for none.
 
         Returns the live object. Raises ApiError, ObjectFailed.
         """
         resource, key = self.resource(manifest), self.key(manifest)
         body = body_of(manifest, key)
-        # Servers of webhooks do not run here, and without an answer the API server rejects everything.
+        # Servers of webhooks do not run here, and without an answer the API server rejects
+        # everything.
         dry_run = dry_run or manifest.kind in TABLE["admission"]
-        path, query = resource.path(key.namespace, key.name), {"fieldManager": manager, "fieldValidation": "Strict"}
+        path, query = (
+            resource.path(key.namespace, key.name),
+            {"fieldManager": manager, "fieldValidation": "Strict"},
+        )
         query |= {"dryRun": "All"} if dry_run else {}
         with self.watching.idle.busy():
             if old is None:
@@ -95,7 +126,9 @@ class Session:
             elif (live := self.get(key, manifest.api_version)) is None:
                 live = self.api.request("POST", resource.path(key.namespace), body, query=query)
             elif changes := patch(live, old, body):
-                live = self.api.request("PATCH", path, changes, query=query, media="application/merge-patch+json")
+                live = self.api.request(
+                    "PATCH", path, changes, query=query, media="application/merge-patch+json"
+                )
         if not dry_run:
             self._applied[key] = int(live["metadata"]["resourceVersion"])
             if manifest.kind.startswith("ValidatingAdmissionPolicy"):
@@ -104,7 +137,9 @@ class Session:
         return live
 
     def contested(self, manifest: Manifest, live: Object, manager: str) -> list[tuple[str, str]]:
-        """The fields of the object `live` that another manager set otherwise, each with the API server's words."""
+        """The fields of the object `live` that another manager set otherwise, each with the API
+        server's words.
+        """
         if all(_is_own(each.manager, manager) for each, _ in entries(live)):
             return []
         key = self.key(manifest)
@@ -113,8 +148,17 @@ class Session:
             self.api.apply(path, body_of(manifest, key), manager=manager, dry_run=True)
         except ApiError as error:
             causes = error.details.get("causes") or () if error.reason == "Conflict" else ()
-            several = [(str(each.get("field", "")).lstrip("."), str(each.get("message", ""))) for each in causes]
-            return [each for each in several if not ((other := re.search(r'with "([^"]+)"', each[1])) and _is_own(other[1], manager))]
+            several = [
+                (str(each.get("field", "")).lstrip("."), str(each.get("message", "")))
+                for each in causes
+            ]
+            return [
+                each
+                for each in several
+                if not (
+                    (other := re.search(r'with "([^"]+)"', each[1])) and _is_own(other[1], manager)
+                )
+            ]
         return []
 
     def get(self, key: Key, api_version: str) -> Object | None:
@@ -129,13 +173,22 @@ class Session:
             except ApiError as error:
                 if error.status != HTTPStatus.TOO_MANY_REQUESTS or time.monotonic() > deadline:
                     raise
-                time.sleep(_PAUSE_SECONDS)  # the storage of a new definition is not ready yet, and nothing reports when it is
+                time.sleep(
+                    _PAUSE_SECONDS
+                    # The storage of a new definition is not ready yet, and nothing reports when it
+                    # is.
+                )
                 continue
-            self._lists[resource] = {(each["metadata"].get("namespace", ""), each["metadata"]["name"]): each for each in items}
+            self._lists[resource] = {
+                (each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
+                for each in items
+            }
         return self._lists[resource]
 
     def delete(self, manifest: Manifest) -> str:
-        """Delete an object and wait until it is gone; the reason if that takes too long, else "". Raises ObjectFailed if it cannot be read."""
+        """Delete an object and wait until it is gone; the reason if that takes too long, else "".
+        Raises ObjectFailed if it cannot be read.
+        """
         resource, key = self.resource(manifest), self.key(manifest)
         self._list(resource).pop((key.namespace, key.name), None)
         live = self.objects.get(resource, key)
@@ -147,8 +200,14 @@ class Session:
         return ""
 
     def settle(self, keys: Iterable[tuple[str, Key]], limit: float) -> dict[Key, str]:
-        """Wait until each of `keys` (with its API version) is ready or nothing moves any more. Returns those that are not, and why."""
-        watched = [(version, key) for version, key in keys if self._rule(key, {"apiVersion": version, "kind": key.kind})]
+        """Wait until each of `keys` (with its API version) is ready or nothing moves any more.
+        Returns those that are not, and why.
+        """
+        watched = [
+            (version, key)
+            for version, key in keys
+            if self._rule(key, {"apiVersion": version, "kind": key.kind})
+        ]
         for version, kind in dict.fromkeys((version, key.kind) for version, key in watched):
             with contextlib.suppress(ApiError, UnknownKindError):
                 self.watching.observe(version, kind)
@@ -168,34 +227,63 @@ class Session:
             if calm or quiet >= _QUIET_SECONDS or time.monotonic() >= deadline:
                 self._lists.clear()
                 seen = {key: live for key in waiting if (live := self.watching.get(key))}
-                return waiting | {key: reasons.explained(self.watching, live, waiting[key])[0] for key, live in seen.items()}
+                return waiting | {
+                    key: reasons.explained(self.watching, live, waiting[key])[0]
+                    for key, live in seen.items()
+                }
             self.history.changed.wait(min(_CALM_SECONDS, deadline - time.monotonic()))
-            time.sleep(_PAUSE_SECONDS)  # a hundred changes a second need no hundred looks at every object
+            time.sleep(
+                _PAUSE_SECONDS
+            )  # a hundred changes a second need no hundred looks at every object
 
     def _is_uncounted(self) -> bool:
-        """True if a busy controller has not counted the pods of a Service, a disruption budget or a quota yet."""
-        pods = [each for each in self.watching.known("Pod") if condition(each, "Ready").get("status") == "True"]
+        """True if a busy controller has not counted the pods of a Service, a disruption budget or a
+        quota yet.
+        """
+        pods = [
+            each
+            for each in self.watching.known("Pod")
+            if condition(each, "Ready").get("status") == "True"
+        ]
         ready = [each["metadata"] for each in pods if "deletionTimestamp" not in each["metadata"]]
         for live in self.watching.known("Service"):
             key, selector = key_of(live), mapping(live, "spec", "selector").items()
-            selected = any(each["namespace"] == key.namespace and selector <= mapping(each, "labels").items() for each in ready)
+            selected = any(
+                each["namespace"] == key.namespace and selector <= mapping(each, "labels").items()
+                for each in ready
+            )
             if selector and selected != bool(self.history.endpoints(key)):
                 return True
-        if any(mapping(each, "status", "hard") != mapping(each, "spec", "hard") for each in self.watching.known("ResourceQuota")):
+        if any(
+            mapping(each, "status", "hard") != mapping(each, "spec", "hard")
+            for each in self.watching.known("ResourceQuota")
+        ):
             return True  # until then it admits everything
         budgets = self.watching.known("PodDisruptionBudget")
-        return any(mapping(each, "status").get("observedGeneration", 0) < each["metadata"]["generation"] for each in budgets)
+        return any(
+            mapping(each, "status").get("observedGeneration", 0) < each["metadata"]["generation"]
+            for each in budgets
+        )
 
     def _unready(self, keys: Iterable[tuple[str, Key]]) -> Iterator[tuple[Key, str]]:
         for version, key in keys:
             live = self.watching.get(key)
             # A busy API server is late with its watches.
-            late = key in self._applied and (live is None or int(live["metadata"]["resourceVersion"]) < self._applied[key])
-            if late and (live is not None or self.objects.get(self.api.resource(version, key.kind), key) is not None):
+            late = key in self._applied and (
+                live is None or int(live["metadata"]["resourceVersion"]) < self._applied[key]
+            )
+            if late and (
+                live is not None
+                or self.objects.get(self.api.resource(version, key.kind), key) is not None
+            ):
                 yield key, "its change is not visible yet"
                 continue
             self._applied.pop(key, None)
-            if live is not None and (rule := self._rule(key, live)) is not None and not (state := rule(live)).ready:
+            if (
+                live is not None
+                and (rule := self._rule(key, live)) is not None
+                and not (state := rule(live)).ready
+            ):
                 yield key, state.why
 
     def _rule(self, key: Key, live: Object) -> Callable[[Object], Readiness] | None:
@@ -217,26 +305,53 @@ class Session:
 
 
 def _is_own(name: str, manager: str) -> bool:
-    """True for the deployer's own field manager, for the audit's, and for the controllers of Kubernetes, whose changes `later_owners` judges."""
-    return name in (manager, "kube-controller-manager", "kube-scheduler", "kwok") or name.startswith("inferplan-")
+    """True for the deployer's own field manager, for the audit's, and for the controllers of
+    Kubernetes, whose changes `later_owners` judges.
+    """
+    return name in (
+        manager,
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kwok",
+    ) or name.startswith("inferplan-")
 
 
 def body_of(manifest: Manifest, key: Key) -> Object:
     """The object that is sent for `manifest`."""
     inside = {"namespace": key.namespace} if key.namespace else {}
-    body = {name: each for name, each in manifest.body.items() if name != "status"} | {"metadata": {**manifest.body["metadata"], **inside}}
-    seconds, end = (manifest.spec.get(name, default) for name, default in (("minReadySeconds", 0), ("progressDeadlineSeconds", 600)))
+    body = {name: each for name, each in manifest.body.items() if name != "status"} | {
+        "metadata": {**manifest.body["metadata"], **inside}
+    }
+    seconds, end = (
+        manifest.spec.get(name, default)
+        for name, default in (("minReadySeconds", 0), ("progressDeadlineSeconds", 600))
+    )
     if isinstance(seconds, int) and isinstance(end, int) and 1 < seconds < end:
         # Nothing but time passes, and without a change the audit takes a state for final.
         body["spec"] = {**manifest.spec, "minReadySeconds": 1}
-    return with_values_of({}, body, map(text_of, others)) if (others := schedulers(manifest.body)) else body
+    return (
+        with_values_of({}, body, map(text_of, others))
+        if (others := schedulers(manifest.body))
+        else body
+    )
 
 
 def _operated(types: Collection[str], live: Object) -> Readiness:
-    """The readiness that an operator writes, in its words: conditions of the object, or of each parent, ancestor and listener of it."""
+    """The readiness that an operator writes, in its words: conditions of the object, or of each
+    parent, ancestor and listener of it.
+    """
     status, generation = mapping(live, "status"), live["metadata"].get("generation", 0)
-    parts = [status, *(part for name in ("parents", "ancestors", "listeners") for part in status.get(name) or ())]
-    found = [each for part in parts for each in part.get("conditions") or () if each["type"] in types]
+    parts = [
+        status,
+        *(
+            part
+            for name in ("parents", "ancestors", "listeners")
+            for part in status.get(name) or ()
+        ),
+    ]
+    found = [
+        each for part in parts for each in part.get("conditions") or () if each["type"] in types
+    ]
     # A parent that the change no longer names may keep its conditions.
     current = [each for each in found if each.get("observedGeneration", generation) >= generation]
     if found and not current:
@@ -244,4 +359,6 @@ def _operated(types: Collection[str], live: Object) -> Readiness:
     if failed := next((each for each in current if each["status"] != "True"), None):
         return Readiness(why=str(failed.get("message")))
     # A route of another controller's Gateway never gets a condition.
-    return Readiness(ready=bool(found) or "Ready" not in types, why="its operator has not written a status yet")
+    return Readiness(
+        ready=bool(found) or "Ready" not in types, why="its operator has not written a status yet"
+    )

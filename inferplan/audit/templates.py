@@ -10,7 +10,7 @@ from inferplan.kube.names import vendor_of
 from inferplan.kube.paths import Path, mapping, text_of
 from inferplan.kube.pod_templates import PATHS
 from inferplan.kube.quantity import number
-from inferplan.rehearsal.engine.wait.object_events import Key
+from inferplan.rehearsal.wait.object_events import Key
 from inferplan.tables import table
 
 TABLE: Final = table("audit/references.toml")
@@ -20,7 +20,8 @@ TABLE: Final = table("audit/references.toml")
 class Reference:
     """An object that another one, or its pods, names at `field`.
 
-    `version` is its API version as it is written there, "" if it is not; `keys` are those of a Secret or ConfigMap, or the port of a Service, each with the field to blame if it is missing.
+    `version` is its API version as it is written there, "" if it is not; `keys` are those of a
+    Secret or ConfigMap, or the port of a Service, each with the field to blame if it is missing.
     """
 
     kind: str
@@ -40,20 +41,32 @@ def templates(body: Mapping[str, Any]) -> Iterator[tuple[Path, Object]]:
     """The pod templates of an object, each with its path."""
     group = str(body["apiVersion"]).rpartition("/")[0] or "core"
     for pattern in PATHS.get(f"kubernetes:{group}:{body['kind']}", ()):
-        yield from ((path, value) for path, value in select(body, pattern) if isinstance(value, dict))
+        yield from (
+            (path, value) for path, value in select(body, pattern) if isinstance(value, dict)
+        )
 
 
 def schedulers(body: Mapping[str, Any]) -> dict[Path, str]:
     """The schedulers besides Kubernetes' own that place pods of an object, each by its field."""
-    found = ((path + inner, name) for path, template in templates(body) for inner, name in select(template, "spec.schedulerName"))
+    found = (
+        (path + inner, name)
+        for path, template in templates(body)
+        for inner, name in select(template, "spec.schedulerName")
+    )
     return {path: str(name) for path, name in found if name != "default-scheduler"}
 
 
 def containers(body: Mapping[str, Any]) -> Iterator[tuple[Path, Object]]:
-    """The containers of an object's pods, those that only initialize them among them, each with its path."""
+    """The containers of an object's pods, those that only initialize them among them, each with its
+    path.
+    """
     for path, template in templates(body):
         for kind in ("initContainers", "containers"):
-            yield from ((path + inner, each) for inner, each in select(template, f"spec.{kind}.*") if isinstance(each, dict))
+            yield from (
+                (path + inner, each)
+                for inner, each in select(template, f"spec.{kind}.*")
+                if isinstance(each, dict)
+            )
 
 
 def select(value: Any, pattern: str | Sequence[str], path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -77,7 +90,9 @@ def select(value: Any, pattern: str | Sequence[str], path: Path = ()) -> Iterato
 
 
 def places(body: Mapping[str, Any], row: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
-    """The values of an object that a row of a table is about: at `pod` in the spec of each pod template, or at `path` of a `kind`."""
+    """The values of an object that a row of a table is about: at `pod` in the spec of each pod
+    template, or at `path` of a `kind`.
+    """
     if "pod" in row:
         for path, template in templates(body):
             yield from select(template, f"spec.{row['pod']}", path)
@@ -86,7 +101,9 @@ def places(body: Mapping[str, Any], row: Mapping[str, Any]) -> Iterator[tuple[Pa
 
 
 def references(body: Mapping[str, Any]) -> Iterator[Reference]:
-    """The objects that `body` names: Services, workloads, Roles, and the Secrets and ConfigMaps without which its pods do not start."""
+    """The objects that `body` names: Services, workloads, Roles, and the Secrets and ConfigMaps
+    without which its pods do not start.
+    """
     for row in TABLE["references"]:
         for path, place in places(body, row):
             if not isinstance(place, Mapping) or place.get("optional"):
@@ -94,9 +111,17 @@ def references(body: Mapping[str, Any]) -> Iterator[Reference]:
             kind, name = place.get("kind", row["target"]), place.get(row.get("name", "name"))
             if kind in TABLE["targets"] and isinstance(name, str):
                 field = text_of((*path, row.get("name", "name")))
-                parts = (part for pattern in TABLE["parts"] for part in select(place, pattern, path))
-                keys = {str(part): text_of(inner) for inner, part in parts if part and isinstance(part, int | str)}
-                version, namespace = (str(place.get(each) or "") for each in ("apiVersion", "namespace"))
+                parts = (
+                    part for pattern in TABLE["parts"] for part in select(place, pattern, path)
+                )
+                keys = {
+                    str(part): text_of(inner)
+                    for inner, part in parts
+                    if part and isinstance(part, int | str)
+                }
+                version, namespace = (
+                    str(place.get(each) or "") for each in ("apiVersion", "namespace")
+                )
                 yield Reference(kind, name, field, keys, TABLE["targets"][kind], version, namespace)
 
 
@@ -111,5 +136,7 @@ def requests_of(spec: Mapping[str, Any]) -> Counter[str]:
     totals: Counter[str] = Counter()
     for _, each in select(spec, "containers.*"):
         resources = mapping(each, "resources", "requests") | mapping(each, "resources", "limits")
-        totals.update({name: number(value, 0) for name, value in resources.items() if vendor_of(str(name))})
+        totals.update(
+            {name: number(value, 0) for name, value in resources.items() if vendor_of(str(name))}
+        )
     return totals

@@ -1,7 +1,8 @@
 """Fields of Kubernetes objects as the SDK's typed dictionaries (`core.PodSpecArgsDict`).
 
-Components use the dictionaries instead of the SDK's classes (`core.PodSpecArgs`), because a program with classes registers about
-10% slower (`python -m benchmarks registration`, 60 models, 2026-11). The classes ignore None; dictionaries do not.
+Components use the dictionaries instead of the SDK's classes (`core.PodSpecArgs`), because a program
+with classes registers about 10% slower (`python -m benchmarks registration`, 60 models, 2026-11).
+The classes ignore None; dictionaries do not.
 """
 
 import re
@@ -34,17 +35,24 @@ def present(fields: Fields) -> Fields:
 @cache
 def api_name(name: str) -> str:
     """The name of the field `name` in the Kubernetes API: `clusterIP` of `cluster_ip`."""
-    return SNAKE_TO_CAMEL_CASE_TABLE.get(name) or _WORD.sub(lambda part: _PLURALS[part[1]] if part[1] else part[2].upper(), name)
+    return SNAKE_TO_CAMEL_CASE_TABLE.get(name) or _WORD.sub(
+        lambda part: _PLURALS[part[1]] if part[1] else part[2].upper(), name
+    )
 
 
 def manifest(value: Any) -> Any:
     """Return `value` with the field names of the Kubernetes API."""
     if isinstance(value, Mapping):
-        return {api_name(name): each if _is_map(name, each) else manifest(each) for name, each in value.items()}
+        return {
+            api_name(name): each if _is_map(name, each) else manifest(each)
+            for name, each in value.items()
+        }
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [manifest(each) for each in value]
     return value
 
 
 def _is_map(name: str, value: Any) -> bool:
-    return name in _MAPS or (name == "selector" and isinstance(value, Mapping) and _SELECTORS.isdisjoint(value))
+    return name in _MAPS or (
+        name == "selector" and isinstance(value, Mapping) and _SELECTORS.isdisjoint(value)
+    )

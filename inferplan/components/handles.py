@@ -1,4 +1,6 @@
-"""Outputs that components pass to each other: small frozen values without behaviour or secrets, for existing resources too."""
+"""Outputs that components pass to each other: small frozen values without behaviour or secrets, for
+existing resources too.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     import pulumi
 
-    from inferplan.components.nodes.accelerators import Accelerator, Taint
+    from inferplan.hardware.accelerators import Accelerator, Taint
 
 ProtocolKind = Literal["openai", "kserve-v2-http", "kserve-v2-grpc", "triton-generate", "ray-serve"]
 
@@ -33,7 +35,9 @@ class CaBundle:
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """The allocatable resources of one node. Sizes in bytes, CPU in millicores, `accelerators` in devices, `efa` in interfaces."""
+    """The allocatable resources of one node. Sizes in bytes, CPU in millicores, `accelerators` in
+    devices, `efa` in interfaces.
+    """
 
     cpu_millicores: int
     memory_bytes: int
@@ -45,7 +49,9 @@ class Capacity:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeTarget:
-    """The nodes of a pool: `accelerator` is None for CPUs, `capacity` is that of one node, `nodes` the maximum number of nodes."""
+    """The nodes of a pool: `accelerator` is None for CPUs, `capacity` is that of one node, `nodes`
+    the maximum number of nodes.
+    """
 
     pool: str
     accelerator: Accelerator | None
@@ -58,7 +64,9 @@ class NodeTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeClaim:
-    """A PersistentVolumeClaim that several pods mount: `origin` identifies the storage, `nodes` the pool whose nodes each have a copy."""
+    """A PersistentVolumeClaim that several pods mount: `origin` identifies the storage, `nodes` the
+    pool whose nodes each have a copy.
+    """
 
     name: str
     origin: str | None = None
@@ -68,7 +76,9 @@ class VolumeClaim:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadIdentity:
-    """The AWS role of one service account. `ready` must exist before its pods start, because pods get credentials at admission."""
+    """The AWS role of one service account. `ready` must exist before its pods start, because pods
+    get credentials at admission.
+    """
 
     service_account: str
     annotations: Mapping[str, pulumi.Input[str]]
@@ -77,7 +87,9 @@ class WorkloadIdentity:
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectStore:
-    """An S3 bucket prefix, with the Secret of its `credentials`, its private CA, its reader's AWS role and the networks of its servers."""
+    """An S3 bucket prefix, with the Secret of its `credentials`, its private CA, its reader's AWS
+    role and the networks of its servers.
+    """
 
     bucket: str
     prefix: str
@@ -92,7 +104,9 @@ class ObjectStore:
 
 @dataclass(frozen=True, kw_only=True)
 class WebStore:
-    """Files below an HTTP(S) address. `credentials` names a Secret with AUTHORIZATION, the value of that header."""
+    """Files below an HTTP(S) address. `credentials` names a Secret with AUTHORIZATION, the value of
+    that header.
+    """
 
     url: str
     credentials: str | None = None
@@ -115,7 +129,9 @@ ModelSource: TypeAlias = ObjectStore | WebStore | HubStore | VolumeClaim
 
 @dataclass(frozen=True, kw_only=True)
 class ModelMount:
-    """Model files in the directory `sub_path` of a claim; servers wait for `gate`, check READY if `marked`, and may write to `folder`."""
+    """Model files in the directory `sub_path` of a claim; servers wait for `gate`, check READY if
+    `marked`, and may write to `folder`.
+    """
 
     claim: VolumeClaim
     sub_path: str
@@ -126,7 +142,9 @@ class ModelMount:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterTraits:
-    """The facts about a cluster that pools and stores check; `cloud` is None without one, `fake_node_error` if fake nodes are allowed."""
+    """The facts about a cluster that pools and stores check; `cloud` is None without one,
+    `fake_node_error` if fake nodes are allowed.
+    """
 
     provider: str
     cloud: str | None
@@ -145,11 +163,13 @@ class EndpointProtocol:
 
 @dataclass(frozen=True, kw_only=True)
 class TextTensors:
-    """The tensors of a model that generates text: the input for the prompt and the output with the response.
+    """The tensors of a model that generates text: the input for the prompt and the output with the
+    response.
 
-    `stream` is the input that requests streaming and `tokens` the input of type `tokens_type` that limits the length, None if the
-    model has none (a request parameter of that name may limit it instead). `shape` is that of one prompt, including a batch axis if
-    there is one. A `decoupled` model may send several responses, and then answers only streaming calls.
+    `stream` is the input that requests streaming and `tokens` the input of type `tokens_type` that
+    limits the length, None if the model has none (a request parameter of that name may limit it
+    instead). `shape` is that of one prompt, including a batch axis if there is one. A `decoupled`
+    model may send several responses, and then answers only streaming calls.
     """
 
     model: str
@@ -164,7 +184,9 @@ class TextTensors:
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor:
-    """An input or output of a model: its KServe v2 datatype (`FP32`, `BYTES`), and the shape of one request, with 1 where the size varies."""
+    """An input or output of a model: its KServe v2 datatype (`FP32`, `BYTES`), and the shape of one
+    request, with 1 where the size varies.
+    """
 
     name: str
     datatype: str
@@ -174,7 +196,9 @@ class Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelTensors:
-    """The inputs and outputs of one model of a Triton server. A `decoupled` model answers only streaming calls."""
+    """The inputs and outputs of one model of a Triton server. A `decoupled` model answers only
+    streaming calls.
+    """
 
     model: str
     inputs: tuple[Tensor, ...]
@@ -184,7 +208,9 @@ class ModelTensors:
 
 @dataclass(frozen=True, kw_only=True)
 class ServeRoute:
-    """The calls of one Ray Serve application that clients may make: paths below `prefix`, with these methods and request headers."""
+    """The calls of one Ray Serve application that clients may make: paths below `prefix`, with
+    these methods and request headers.
+    """
 
     prefix: str = "/"
     methods: tuple[str, ...] = ("POST",)
@@ -194,11 +220,13 @@ class ServeRoute:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """The endpoint that every engine exports for the gateway, policies, monitoring, status and clients.
+    """The endpoint that every engine exports for the gateway, policies, monitoring, status and
+    clients.
 
-    `host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none.
-    `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications.
-    `counted` says that the gateway counts the requests; `start_seconds` is set if the model can have no replica.
+    `host` is the Service's DNS name inside the cluster. `server_key` is the key of the model
+    server, None if it has none. `texts` are the served models that generate text from named
+    tensors. `routes` are the Ray Serve applications. `counted` says that the gateway counts the
+    requests; `start_seconds` is set if the model can have no replica.
     """
 
     model: str
@@ -219,7 +247,9 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayRequirements:
-    """The requirements of the gateway for its namespace: a quota of LoadBalancer Services, and labels for their controller."""
+    """The requirements of the gateway for its namespace: a quota of LoadBalancer Services, and
+    labels for their controller.
+    """
 
     load_balancers: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)

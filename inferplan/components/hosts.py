@@ -1,4 +1,6 @@
-"""Hosts as NetworkPolicies can express them: an IP address, a Service of the cluster, or a name that only networks can stand for."""
+"""Hosts as NetworkPolicies can express them: an IP address, a Service of the cluster, or a name
+that only networks can stand for.
+"""
 
 import ipaddress
 import re
@@ -9,7 +11,8 @@ ANYWHERE = "0.0.0.0/0"
 # The instance metadata service: anyone who reaches it has the node's identity.
 METADATA_ADDRESS = "169.254.169.254/32"
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-# A name of two labels is <service>.<namespace>, unless its last label looks like a top-level domain.
+# A name of two labels is <service>.<namespace>, unless its last label looks like a top-level
+# domain.
 _TOP_LEVEL = re.compile(
     "..|com|net|org|edu|gov|int|mil|info|biz|dev|app|cloud|tech|online|site|xyz|test|example|invalid|"
     "local|localhost|localdomain|internal|intranet|private|corp|home|lan"
@@ -17,7 +20,9 @@ _TOP_LEVEL = re.compile(
 
 
 def namespace_of(host: str) -> str | None:
-    """The namespace of the Service that `host` names, "" for the pod's own namespace, None for any other host."""
+    """The namespace of the Service that `host` names, "" for the pod's own namespace, None for any
+    other host.
+    """
     labels = host.rstrip(".").lower().split(".")
     if not all(map(_LABEL.fullmatch, labels)):
         return None
@@ -43,5 +48,7 @@ def networks_of(host: str) -> tuple[str, ...]:
 
 
 def peers_are_known(host: str, networks: Sequence[str] = ()) -> bool:
-    """True if `peers` can express more than any address: the host's networks are given, or it is an IP address or a Service."""
+    """True if `peers` can express more than any address: the host's networks are given, or it is an
+    IP address or a Service.
+    """
     return bool(networks or networks_of(host)) or namespace_of(host) is not None

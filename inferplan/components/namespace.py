@@ -1,4 +1,6 @@
-"""The stack's namespace: restricted pods, default-deny network policies, and a quota of the pools' accelerators."""
+"""The stack's namespace: restricted pods, default-deny network policies, and a quota of the pools'
+accelerators.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,21 +13,25 @@ from inferplan.components.kubernetes import core, meta, networking
 from inferplan.components.naming import POD_COMPONENTS, labels
 from inferplan.kube.names import COMPONENT_LABEL, MONTHLY_BUDGET
 
-# The profile version of the rehearsal's API server. Raising it is a reviewed change; `latest` would change without one.
+# The profile version of the rehearsal's API server. Raising it is a reviewed change; `latest` would
+# change without one.
 POD_SECURITY_VERSION = "v1.34"
 """Maximum monthly cost of the stack, in US dollars."""
 _MODES = ("enforce", "audit", "warn")
 
 
 class InferenceNamespace(pulumi.ComponentResource):
-    """A namespace with the restricted Pod Security profile, default-deny in both directions, and a quota of the pools' accelerators.
+    """A namespace with the restricted Pod Security profile, default-deny in both directions, and a
+    quota of the pools' accelerators.
 
-    Its type token contains its name, and so do the URNs of its children: an object in another namespace is another resource.
-    An `adopted` namespace exists already and may have objects of others: it is not declared, has no quota, and the policies select the
-    stack's pods alone. The labels that it should have are an input of the component.
+    Its type token contains its name, and so do the URNs of its children: an object in another
+    namespace is another resource. An `adopted` namespace exists already and may have objects of
+    others: it is not declared, has no quota, and the policies select the stack's pods alone. The
+    labels that it should have are an input of the component.
 
-    With one URN for both, moving a stack would be a replacement, and reverting it halfway would fail because the old objects
-    still exist: they are deleted at the end of an update that did not finish.
+    With one URN for both, moving a stack would be a replacement, and reverting it halfway would
+    fail because the old objects still exist: they are deleted at the end of an update that did not
+    finish.
     """
 
     name: str
@@ -45,23 +51,38 @@ class InferenceNamespace(pulumi.ComponentResource):
         gateway = gateway or GatewayRequirements()
         quota = accelerator_quota(targets, load_balancers=gateway.load_balancers)
         needs = {**_pod_security(), **gateway.labels}
-        spec = {"name": name, "adopted": True, "labels": needs} if adopted else {"name": name, "quota": quota}
+        spec = (
+            {"name": name, "adopted": True, "labels": needs}
+            if adopted
+            else {"name": name, "quota": quota}
+        )
         super().__init__(f"inferplan:namespace:{name}", name, {"spec": spec}, opts)
         child = pulumi.ResourceOptions(parent=self)
         # The budget is an annotation, so that policies and users of the cluster can read it.
         budget = None if monthly_usd is None else {MONTHLY_BUDGET: str(monthly_usd)}
-        # Controllers clean up after its objects, so they are deleted after it. Pulumi never deletes the namespace, because others may have
-        # claims and other objects in it: inferplan deletes it when it is empty.
+        # Controllers clean up after its objects, so they are deleted after it. Pulumi never deletes
+        # the namespace, because others may have claims and other objects in it: inferplan deletes
+        # it when it is empty.
         if adopted:
             live_name = pulumi.Output.all(*(each.urn for each in after)).apply(lambda _: name)
         else:
-            metadata = present(meta.ObjectMetaArgsDict(name=name, labels={**labels("namespace", name), **needs}, annotations=budget))
-            options = pulumi.ResourceOptions(parent=self, depends_on=list(after), retain_on_delete=True)
-            # The name comes from the created object, so that everything in the namespace waits for it.
+            metadata = present(
+                meta.ObjectMetaArgsDict(
+                    name=name, labels={**labels("namespace", name), **needs}, annotations=budget
+                )
+            )
+            options = pulumi.ResourceOptions(
+                parent=self, depends_on=list(after), retain_on_delete=True
+            )
+            # The name comes from the created object, so that everything in the namespace waits for
+            # it.
             live_name = core.Namespace(name, metadata=metadata, opts=options).metadata["name"]
         pods = _own_pods() if adopted else meta.LabelSelectorArgsDict()
         denial = meta.ObjectMetaArgsDict(
-            name="default-deny", namespace=live_name, labels=labels("namespace", name), annotations=budget if adopted else None
+            name="default-deny",
+            namespace=live_name,
+            labels=labels("namespace", name),
+            annotations=budget if adopted else None,
         )
         networking.NetworkPolicy(
             f"{name}-default-deny",
@@ -74,7 +95,9 @@ class InferenceNamespace(pulumi.ComponentResource):
         )
         networking.NetworkPolicy(
             f"{name}-allow-dns",
-            metadata=meta.ObjectMetaArgsDict(name="allow-dns", namespace=live_name, labels=labels("namespace", name)),
+            metadata=meta.ObjectMetaArgsDict(
+                name="allow-dns", namespace=live_name, labels=labels("namespace", name)
+            ),
             spec=_dns_egress(pods, dns_addresses),
             opts=child,
         )
@@ -82,7 +105,9 @@ class InferenceNamespace(pulumi.ComponentResource):
         if not adopted:
             core.ResourceQuota(
                 f"{name}-quota",
-                metadata=meta.ObjectMetaArgsDict(name="accelerators", namespace=live_name, labels=labels("namespace", name)),
+                metadata=meta.ObjectMetaArgsDict(
+                    name="accelerators", namespace=live_name, labels=labels("namespace", name)
+                ),
                 spec=core.ResourceQuotaSpecArgsDict(hard=quota),
                 opts=child,
             )
@@ -92,36 +117,56 @@ class InferenceNamespace(pulumi.ComponentResource):
 
 
 def accelerator_quota(targets: Iterable[NodeTarget], *, load_balancers: int = 0) -> dict[str, str]:
-    """Return the hard limits of the namespace: accelerators of all pools by resource, and no exposed Service except the gateway's."""
+    """Return the hard limits of the namespace: accelerators of all pools by resource, and no
+    exposed Service except the gateway's.
+    """
     accelerators: Counter[str] = Counter()
     for target in targets:
         if target.accelerator is not None:
-            accelerators[f"requests.{target.accelerator.resource}"] += target.nodes * target.capacity.accelerators
+            accelerators[f"requests.{target.accelerator.resource}"] += (
+                target.nodes * target.capacity.accelerators
+            )
     services = {"services.loadbalancers": str(load_balancers), "services.nodeports": "0"}
     return {**{key: str(count) for key, count in sorted(accelerators.items())}, **services}
 
 
 def _pod_security() -> dict[str, str]:
     profile = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in _MODES}
-    versions = {f"pod-security.kubernetes.io/{mode}-version": POD_SECURITY_VERSION for mode in _MODES}
+    versions = {
+        f"pod-security.kubernetes.io/{mode}-version": POD_SECURITY_VERSION for mode in _MODES
+    }
     return {**profile, **versions}
 
 
 def _own_pods() -> meta.LabelSelectorArgsDict:
     """Select the pods of a stack in a namespace that has pods of others too."""
-    expression = meta.LabelSelectorRequirementArgsDict(key=COMPONENT_LABEL, operator="In", values=list(POD_COMPONENTS))
+    expression = meta.LabelSelectorRequirementArgsDict(
+        key=COMPONENT_LABEL, operator="In", values=list(POD_COMPONENTS)
+    )
     return meta.LabelSelectorArgsDict(match_expressions=[expression])
 
 
-def _dns_egress(pods: meta.LabelSelectorArgsDict, addresses: Sequence[pulumi.Input[str]]) -> networking.NetworkPolicySpecArgsDict:
+def _dns_egress(
+    pods: meta.LabelSelectorArgsDict, addresses: Sequence[pulumi.Input[str]]
+) -> networking.NetworkPolicySpecArgsDict:
     cluster_dns = networking.NetworkPolicyPeerArgsDict(
-        namespace_selector=meta.LabelSelectorArgsDict(match_labels={"kubernetes.io/metadata.name": "kube-system"}),
+        namespace_selector=meta.LabelSelectorArgsDict(
+            match_labels={"kubernetes.io/metadata.name": "kube-system"}
+        ),
         pod_selector=meta.LabelSelectorArgsDict(match_labels={"k8s-app": "kube-dns"}),
     )
-    servers = [networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=each)) for each in addresses]
-    ports = [networking.NetworkPolicyPortArgsDict(port=53, protocol=protocol) for protocol in ("UDP", "TCP")]
+    servers = [
+        networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=each))
+        for each in addresses
+    ]
+    ports = [
+        networking.NetworkPolicyPortArgsDict(port=53, protocol=protocol)
+        for protocol in ("UDP", "TCP")
+    ]
     return networking.NetworkPolicySpecArgsDict(
         pod_selector=pods,
         policy_types=["Egress"],
-        egress=[networking.NetworkPolicyEgressRuleArgsDict(to=[cluster_dns, *servers], ports=ports)],
+        egress=[
+            networking.NetworkPolicyEgressRuleArgsDict(to=[cluster_dns, *servers], ports=ports)
+        ],
     )

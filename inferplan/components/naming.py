@@ -1,4 +1,6 @@
-"""Names and labels that several components share. Validation of a stack checks that names do not collide."""
+"""Names and labels that several components share. Validation of a stack checks that names do not
+collide.
+"""
 
 import hashlib
 
@@ -16,7 +18,11 @@ _RANDOM_SUFFIX = 8
 
 def labels(component: str, instance: str) -> dict[str, str]:
     """Return the recommended Kubernetes labels of an object of `component` and `instance`."""
-    return {**selector(component, instance), MANAGED_BY_LABEL: "inferplan", PART_OF_LABEL: "inferplan"}
+    return {
+        **selector(component, instance),
+        MANAGED_BY_LABEL: "inferplan",
+        PART_OF_LABEL: "inferplan",
+    }
 
 
 def selector(component: str, instance: str) -> dict[str, str]:
@@ -25,7 +31,9 @@ def selector(component: str, instance: str) -> dict[str, str]:
 
 
 def content_key(*parts: str) -> str:
-    """Return ten hex digits that change when any of `parts` changes, for names that depend on content."""
+    """Return ten hex digits that change when any of `parts` changes, for names that depend on
+    content.
+    """
     joined = "\x00".join(parts).encode()
     return hashlib.sha256(joined).hexdigest()[:10]
 
@@ -37,6 +45,8 @@ def bounded(prefix: str, key: str, limit: int = MAX_NAME) -> str:
 
 
 def autonamed(name: str, limit: int) -> str:
-    """Return `name` for a resource that Pulumi names itself, cut so that it fits `limit` characters with its random suffix."""
+    """Return `name` for a resource that Pulumi names itself, cut so that it fits `limit` characters
+    with its random suffix.
+    """
     room = limit - _RANDOM_SUFFIX
     return name if len(name) <= room else bounded(name, content_key(name), room)

@@ -1,4 +1,6 @@
-"""Parts of NetworkPolicies: peers, ports, and the egress to hosts and stores, as narrow as networks can express it."""
+"""Parts of NetworkPolicies: peers, ports, and the egress to hosts and stores, as narrow as networks
+can express it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -6,7 +8,13 @@ from urllib.parse import SplitResult, urlsplit
 
 from inferplan.components.fields import present
 from inferplan.components.handles import HubStore, ObjectStore, WebStore
-from inferplan.components.hosts import ANYWHERE, METADATA_ADDRESS, namespace_of, networks_of, peers_are_known
+from inferplan.components.hosts import (
+    ANYWHERE,
+    METADATA_ADDRESS,
+    namespace_of,
+    networks_of,
+    peers_are_known,
+)
 from inferplan.components.kubernetes import meta, networking
 
 RemoteStore: TypeAlias = ObjectStore | WebStore | HubStore
@@ -19,12 +27,18 @@ _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 def pods(labels: Mapping[str, str]) -> networking.NetworkPolicyPeerArgsDict:
     """Return a peer for the pods of the same namespace with `labels`."""
-    return networking.NetworkPolicyPeerArgsDict(pod_selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)))
+    return networking.NetworkPolicyPeerArgsDict(
+        pod_selector=meta.LabelSelectorArgsDict(match_labels=dict(labels))
+    )
 
 
 def outside() -> networking.NetworkPolicyPeerArgsDict:
-    """Return a peer for every IPv4 address except the instance metadata service: for servers whose addresses are not known."""
-    return networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=ANYWHERE, except_=[METADATA_ADDRESS]))
+    """Return a peer for every IPv4 address except the instance metadata service: for servers whose
+    addresses are not known.
+    """
+    return networking.NetworkPolicyPeerArgsDict(
+        ip_block=networking.IPBlockArgsDict(cidr=ANYWHERE, except_=[METADATA_ADDRESS])
+    )
 
 
 def tcp(*ports: int) -> list[networking.NetworkPolicyPortArgsDict]:
@@ -37,7 +51,9 @@ def policy(
     ingress: Sequence[networking.NetworkPolicyIngressRuleArgsDict] = (),
     egress: Sequence[networking.NetworkPolicyEgressRuleArgsDict] = (),
 ) -> networking.NetworkPolicySpecArgsDict:
-    """Return a policy that allows `ingress` and `egress` of the pods with `labels`; a direction without rules is unchanged."""
+    """Return a policy that allows `ingress` and `egress` of the pods with `labels`; a direction
+    without rules is unchanged.
+    """
     directions = [name for name, rules in (("Ingress", ingress), ("Egress", egress)) if rules]
     return present(
         networking.NetworkPolicySpecArgsDict(
@@ -50,10 +66,16 @@ def policy(
 
 
 def peers(host: str, networks: Sequence[str] = ()) -> list[networking.NetworkPolicyPeerArgsDict]:
-    """The peers that hold `host`: its `networks`, its own address, the namespace of its Service, or any address."""
+    """The peers that hold `host`: its `networks`, its own address, the namespace of its Service, or
+    any address.
+    """
     if blocks := networks or networks_of(host):
         return [
-            outside() if block == ANYWHERE else networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=block))
+            outside()
+            if block == ANYWHERE
+            else networking.NetworkPolicyPeerArgsDict(
+                ip_block=networking.IPBlockArgsDict(cidr=block)
+            )
             for block in blocks
         ]
     namespace = namespace_of(host)
@@ -61,14 +83,23 @@ def peers(host: str, networks: Sequence[str] = ()) -> list[networking.NetworkPol
         return [outside()]
     if not namespace:
         return [networking.NetworkPolicyPeerArgsDict(pod_selector=meta.LabelSelectorArgsDict())]
-    return [networking.NetworkPolicyPeerArgsDict(namespace_selector=meta.LabelSelectorArgsDict(match_labels={_NAMESPACE_LABEL: namespace}))]
+    return [
+        networking.NetworkPolicyPeerArgsDict(
+            namespace_selector=meta.LabelSelectorArgsDict(
+                match_labels={_NAMESPACE_LABEL: namespace}
+            )
+        )
+    ]
 
 
 def server_edges(
     servers: Iterable[tuple[str, Sequence[str], Sequence[int]]],
 ) -> list[networking.NetworkPolicyEgressRuleArgsDict]:
     """The egress to `servers`, each a host, its networks and its ports."""
-    return [networking.NetworkPolicyEgressRuleArgsDict(to=peers(host, networks), ports=tcp(*ports)) for host, networks, ports in servers]
+    return [
+        networking.NetworkPolicyEgressRuleArgsDict(to=peers(host, networks), ports=tcp(*ports))
+        for host, networks, ports in servers
+    ]
 
 
 def url_of(store: RemoteStore) -> SplitResult:
@@ -82,7 +113,9 @@ def url_of(store: RemoteStore) -> SplitResult:
 
 
 def ports_of(store: RemoteStore) -> list[int]:
-    """The TCP ports that the readers of `store` call. A hub may redirect large files to servers on port 443."""
+    """The TCP ports that the readers of `store` call. A hub may redirect large files to servers on
+    port 443.
+    """
     url = url_of(store)
     port = url.port or (80 if url.scheme == "http" else _HTTPS)
     return sorted({port, _HTTPS} if isinstance(store, HubStore) else {port})
@@ -94,19 +127,27 @@ def limited(store: RemoteStore) -> bool:
 
 
 def needs_sts(store: RemoteStore) -> bool:
-    """True if the readers of `store` may get their AWS credentials from STS: with IRSA, or an identity that this stack does not manage."""
+    """True if the readers of `store` may get their AWS credentials from STS: with IRSA, or an
+    identity that this stack does not manage.
+    """
     if not isinstance(store, ObjectStore) or store.credentials is not None:
         return False
     return store.identity is None or bool(store.identity.annotations)
 
 
 def store_edges(store: RemoteStore) -> list[networking.NetworkPolicyEgressRuleArgsDict]:
-    """The egress of a reader of `store`: its servers, and the services that give it AWS credentials."""
+    """The egress of a reader of `store`: its servers, and the services that give it AWS
+    credentials.
+    """
     edge = networking.NetworkPolicyEgressRuleArgsDict
-    rules = [edge(to=peers(url_of(store).hostname or "", store.networks), ports=tcp(*ports_of(store)))]
+    rules = [
+        edge(to=peers(url_of(store).hostname or "", store.networks), ports=tcp(*ports_of(store)))
+    ]
     if needs_sts(store) and (limited(store) or _HTTPS not in ports_of(store)):
         rules.append(edge(to=[outside()], ports=tcp(_HTTPS)))
     if isinstance(store, ObjectStore) and store.credentials is None:
-        agent = networking.NetworkPolicyPeerArgsDict(ip_block=networking.IPBlockArgsDict(cidr=POD_IDENTITY_AGENT))
+        agent = networking.NetworkPolicyPeerArgsDict(
+            ip_block=networking.IPBlockArgsDict(cidr=POD_IDENTITY_AGENT)
+        )
         rules.append(edge(to=[agent], ports=tcp(80)))
     return rules

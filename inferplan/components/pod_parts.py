@@ -1,15 +1,19 @@
-"""Parts of pod templates that several components use: security contexts, tolerations, hidden accelerators, spreading, private CAs."""
+"""Parts of pod templates that several components use: security contexts, tolerations, hidden
+accelerators, spreading, private CAs.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from inferplan.components.fields import present
 from inferplan.components.handles import CaBundle, ModelSource, VolumeClaim
 from inferplan.components.kubernetes import core, meta
-from inferplan.components.nodes.accelerators import Taint
+from inferplan.hardware.accelerators import Taint
 from inferplan.kube.names import HOSTNAME_LABEL, ZONE_LABEL
 
-# With `void` both runtimes add no device, regardless of the image's settings: NVIDIA/k8s-device-plugin README v0.20.0, and container_config.go of
-# HabanaAI/habana-container-runtime (read 2026-11). Gaudi images set HABANA_VISIBLE_DEVICES=all, which claims every device of the node.
+# With `void` both runtimes add no device, regardless of the image's settings:
+# NVIDIA/k8s-device-plugin README v0.20.0, and container_config.go of
+# HabanaAI/habana-container-runtime (read 2026-11). Gaudi images set HABANA_VISIBLE_DEVICES=all,
+# which claims every device of the node.
 NO_DEVICES = {"HABANA_VISIBLE_DEVICES": "void", "NVIDIA_VISIBLE_DEVICES": "void"}
 USER = 65532
 """The user and group of our containers."""
@@ -20,7 +24,9 @@ CA_FILE = f"{_FOLDER}/{_NAME}"
 
 
 def pod_security(*, user: int = USER, group: int | None = None) -> core.PodSecurityContextArgsDict:
-    """Return the pod part of the restricted profile for `user` and the `group` of its volumes (default: the user's). Mounted shares keep their owner."""
+    """Return the pod part of the restricted profile for `user` and the `group` of its volumes
+    (default: the user's). Mounted shares keep their owner.
+    """
     return core.PodSecurityContextArgsDict(
         run_as_non_root=True,
         run_as_user=user,
@@ -31,8 +37,12 @@ def pod_security(*, user: int = USER, group: int | None = None) -> core.PodSecur
     )
 
 
-def container_security(*, read_only_root: bool = True, non_root: bool | None = None) -> core.SecurityContextArgsDict:
-    """Return the container part of the restricted profile. `non_root` repeats what the pod part says."""
+def container_security(
+    *, read_only_root: bool = True, non_root: bool | None = None
+) -> core.SecurityContextArgsDict:
+    """Return the container part of the restricted profile. `non_root` repeats what the pod part
+    says.
+    """
     return present(
         core.SecurityContextArgsDict(
             allow_privilege_escalation=False,
@@ -44,7 +54,12 @@ def container_security(*, read_only_root: bool = True, non_root: bool | None = N
 
 
 def tolerations_of(taints: Iterable[Taint]) -> list[core.TolerationArgsDict]:
-    return [core.TolerationArgsDict(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect) for taint in taints]
+    return [
+        core.TolerationArgsDict(
+            key=taint.key, operator="Equal", value=taint.value, effect=taint.effect
+        )
+        for taint in taints
+    ]
 
 
 def environment(values: Mapping[str, str]) -> list[core.EnvVarArgsDict]:
@@ -55,8 +70,12 @@ def no_devices() -> list[core.EnvVarArgsDict]:
     return environment(NO_DEVICES)
 
 
-def spread(labels: Mapping[str, str], *, match_label_keys: Sequence[str] | None = None) -> list[core.TopologySpreadConstraintArgsDict]:
-    """Return constraints that spread the pods with `labels`; with `match_label_keys`, only pods with the same values of these labels count."""
+def spread(
+    labels: Mapping[str, str], *, match_label_keys: Sequence[str] | None = None
+) -> list[core.TopologySpreadConstraintArgsDict]:
+    """Return constraints that spread the pods with `labels`; with `match_label_keys`, only pods
+    with the same values of these labels count.
+    """
     return [
         present(
             core.TopologySpreadConstraintArgsDict(
@@ -80,10 +99,17 @@ def ca_volume(bundle: CaBundle) -> core.VolumeArgsDict:
     """Return a volume with only this key of the object: a Secret may also contain a private key."""
     items = [core.KeyToPathArgsDict(key=bundle.key, path=_NAME)]
     if bundle.kind == "Secret":
-        return core.VolumeArgsDict(name=_VOLUME, secret=core.SecretVolumeSourceArgsDict(secret_name=bundle.name, items=items))
-    return core.VolumeArgsDict(name=_VOLUME, config_map=core.ConfigMapVolumeSourceArgsDict(name=bundle.name, items=items))
+        return core.VolumeArgsDict(
+            name=_VOLUME,
+            secret=core.SecretVolumeSourceArgsDict(secret_name=bundle.name, items=items),
+        )
+    return core.VolumeArgsDict(
+        name=_VOLUME, config_map=core.ConfigMapVolumeSourceArgsDict(name=bundle.name, items=items)
+    )
 
 
 def ca_mount() -> core.VolumeMountArgsDict:
-    """Return a mount of the whole volume: a single file (subPath) would not be updated when the Secret changes."""
+    """Return a mount of the whole volume: a single file (subPath) would not be updated when the
+    Secret changes.
+    """
     return core.VolumeMountArgsDict(name=_VOLUME, mount_path=_FOLDER, read_only=True)

@@ -1,4 +1,6 @@
-"""The base class of all specs (what a user wrote, without Output or secret), and the field types that they share."""
+"""The base class of all specs (what a user wrote, without Output or secret), and the field types
+that they share.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,15 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from inferplan.kube.facts import Facts
@@ -31,7 +41,9 @@ AnyFacts = TypeVar("AnyFacts", bound=Facts)
 
 
 def renamed(key: str, old: str) -> Any:
-    """A field whose key in YAML was `old` before; both work, and components keep the old key in their inputs."""
+    """A field whose key in YAML was `old` before; both work, and components keep the old key in
+    their inputs.
+    """
     return Field(validation_alias=AliasChoices(key, old), serialization_alias=old)
 
 
@@ -49,14 +61,18 @@ class Spec(BaseModel):
     )
 
     stated: ClassVar[Mapping[str, Any]] = {}
-    """Fields that other facts or the resources themselves show, so that `facts_as` leaves them out of `settings`; as pydantic's `exclude`."""
+    """Fields that other facts or the resources themselves show, so that `facts_as` leaves them out
+    of `settings`; as pydantic's `exclude`.
+    """
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         """Return the JSON Schema, with the docstring of each field as its description.
 
-        Pydantic's `use_attribute_docstrings` reads the source of every module at import, 0.13 s of each start (2026-11), for
-        texts that only editors and errors show.
+        Pydantic's `use_attribute_docstrings` reads the source of every module at import, 0.13 s of
+        each start (2026-11), for texts that only editors and errors show.
         """
         schema = handler(core_schema)
         properties = handler.resolve_ref_schema(schema).get("properties", {})
@@ -71,20 +87,32 @@ class Spec(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
     def facts_as(self, kind: type[AnyFacts], **answers: Any) -> AnyFacts:
-        """Return the facts of `kind`: `answers`, the fields that have the name of a fact, and all others that are set as `settings`."""
-        names = {each.name for each in fields(kind)} & type(self).model_fields.keys() - answers.keys()
+        """Return the facts of `kind`: `answers`, the fields that have the name of a fact, and all
+        others that are set as `settings`.
+        """
+        names = {each.name for each in fields(kind)} & type(
+            self
+        ).model_fields.keys() - answers.keys()
         whole = self.model_dump(mode="json", by_alias=True, include=names)
         own = {name: whole[type(self).model_fields[name].alias or name] for name in names}
         covered = {**dict.fromkeys((*names, *answers), True), **self.stated}
-        settings = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=covered)
+        settings = self.model_dump(
+            mode="json", by_alias=True, exclude_defaults=True, exclude=covered
+        )
         return kind(**own, **answers, settings=settings)
 
 
 @cache
 def _classes(module: str) -> Mapping[str, ast.ClassDef]:
-    """Return the classes of a module by name; none if it has no source, as in a program packed into one file."""
+    """Return the classes of a module by name; none if it has no source, as in a program packed into
+    one file.
+    """
     with suppress(OSError, TypeError):
-        return {node.name: node for node in ast.parse(inspect.getsource(sys.modules[module])).body if isinstance(node, ast.ClassDef)}
+        return {
+            node.name: node
+            for node in ast.parse(inspect.getsource(sys.modules[module])).body
+            if isinstance(node, ast.ClassDef)
+        }
     return {}
 
 
@@ -94,13 +122,19 @@ def _field_docstrings(spec: type[BaseModel]) -> dict[str, str]:
     for each in reversed(spec.__mro__[: spec.__mro__.index(BaseModel)]):
         written = _classes(each.__module__).get(each.__name__)
         for field, text in pairwise(written.body if written else ()):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(text, ast.Expr)
+            ):
                 docstrings[field.target.id] = inspect.cleandoc(ast.literal_eval(text.value))
     return docstrings
 
 
 def checked(check: Callable[[Any], Iterator[str]]) -> AfterValidator:
-    """Make a validator of one value of `check`, which yields what is wrong with it. The first problem counts."""
+    """Make a validator of one value of `check`, which yields what is wrong with it. The first
+    problem counts.
+    """
 
     def validate(value: Any) -> Any:
         for problem in check(value):
@@ -128,14 +162,22 @@ _MOVING_TAGS = ("latest", "stable", "nightly", "main", "master", "edge", "dev")
 
 
 def cidr(text: str, example: str) -> IPv4Network | IPv6Network:
-    """Return the network that `text` is. Raises ValueError, also for an address without a prefix length, which would be a network of one."""
+    """Return the network that `text` is. Raises ValueError, also for an address without a prefix
+    length, which would be a network of one.
+    """
     try:
         block = ip_network(text)
     except ValueError as error:
-        raise ValueError(f"{text!r} is not a network ({error}). Use CIDR notation, for example {example}") from None
+        raise ValueError(
+            f"{text!r} is not a network ({error}). Use CIDR notation, for example {example}"
+        ) from None
     if "/" not in text:
         single = f"{text}/{block.max_prefixlen}"
-        wider = f"{text}/24 for its 256 addresses, or {single} for this one" if text.endswith(".0") else f"{single} for this address"
+        wider = (
+            f"{text}/24 for its 256 addresses, or {single} for this one"
+            if text.endswith(".0")
+            else f"{single} for this address"
+        )
         raise ValueError(f"{text!r} has no prefix length. Write {wider}")
     return block
 
@@ -150,10 +192,16 @@ def _pinned_image(image: str) -> Iterator[str]:
     if "@sha256:" in image:
         return
     if not tag:
-        yield f"{image!r} has no tag, so it can change. Use a fixed tag (name:v1.2.3) or a digest (name@sha256:...)."
+        yield (
+            f"{image!r} has no tag, so it can change. Use a fixed tag (name:v1.2.3) or a digest"
+            " (name@sha256:...)."
+        )
     # vault.habana.ai publishes each build under its own path with the tag `latest`.
     if tag in _MOVING_TAGS and not reference.startswith("vault.habana.ai/gaudi-docker/"):
-        yield f"{image!r} has the moving tag {tag!r}. Use a fixed tag (name:v1.2.3) or a digest (name@sha256:...)."
+        yield (
+            f"{image!r} has the moving tag {tag!r}. Use a fixed tag (name:v1.2.3) or a digest"
+            " (name@sha256:...)."
+        )
 
 
 def _short_prefix(key: str) -> Iterator[str]:
@@ -177,16 +225,24 @@ PinnedImage = Annotated[
 ]
 DnsName = Annotated[
     str,
-    StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253),
+    StringConstraints(
+        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253
+    ),
 ]
 DnsLabel = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=63),
 ]
-# A description on a type hides the docstring of every field of that type, so only types of map keys have one.
+# A description on a type hides the docstring of every field of that type, so only types of map keys
+# have one.
 Name = Annotated[
     DnsLabel,
-    Field(description="A Kubernetes name: at most 63 lower-case letters, digits and hyphens, starting with a letter."),
+    Field(
+        description=(
+            "A Kubernetes name: at most 63 lower-case letters, digits and hyphens, starting with a"
+            " letter."
+        )
+    ),
 ]
 LabelKey = Annotated[
     str,
@@ -194,9 +250,15 @@ LabelKey = Annotated[
         pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
     ),
     checked(_short_prefix),
-    Field(description="A label key: a name of at most 63 characters, with an optional DNS prefix and a slash."),
+    Field(
+        description=(
+            "A label key: a name of at most 63 characters, with an optional DNS prefix and a slash."
+        )
+    ),
 ]
-LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
+LabelValue = Annotated[
+    str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
+]
 Labels = dict[LabelKey, LabelValue]
 
 
@@ -215,7 +277,9 @@ LISTED_ONCE = checked(_once)
 
 
 class FieldError(ValueError):
-    """The error of a validator of a whole spec, at the field that the user has to change; `path` starts below the spec."""
+    """The error of a validator of a whole spec, at the field that the user has to change; `path`
+    starts below the spec.
+    """
 
     def __init__(self, message: str, *path: str | int) -> None:
         super().__init__(message)
@@ -223,7 +287,9 @@ class FieldError(ValueError):
 
 
 def rule(check: Callable[[Any], Iterator[FieldError | str]]) -> Any:
-    """Make a validator of a whole spec of `check`, which yields what is wrong, with a path if it is one field. The first problem counts."""
+    """Make a validator of a whole spec of `check`, which yields what is wrong, with a path if it is
+    one field. The first problem counts.
+    """
 
     def validate(spec: Any) -> Any:
         for problem in check(spec):
@@ -234,12 +300,16 @@ def rule(check: Callable[[Any], Iterator[FieldError | str]]) -> Any:
 
 
 KeyPath = tuple[str | int, ...]
-"""The keys and indexes that lead to a value of a stack, as the user wrote them: `("models", "chat", "consumers", 0)`."""
+"""The keys and indexes that lead to a value of a stack, as the user wrote them: `("models", "chat",
+"consumers", 0)`.
+"""
 
 
 @dataclass(frozen=True)
 class SpecError:
-    """A validation error of a stack: the path of the value, and the message (what is wrong, what is allowed, what to do)."""
+    """A validation error of a stack: the path of the value, and the message (what is wrong, what is
+    allowed, what to do).
+    """
 
     path: KeyPath
     message: str

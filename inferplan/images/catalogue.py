@@ -1,4 +1,6 @@
-"""The image catalogue (`catalogue.toml`, read on first use): what is known about the images that stacks run, with sources."""
+"""The image catalogue (`catalogue.toml`, read on first use): what is known about the images that
+stacks run, with sources.
+"""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +12,9 @@ from inferplan.tables import table
 
 
 class WrittenPath(NamedTuple):
-    """A directory that an image's programs write to. `env` is the variable that moves it, None where nothing does."""
+    """A directory that an image's programs write to. `env` is the variable that moves it, None
+    where nothing does.
+    """
 
     path: str
     env: str | None = None
@@ -19,11 +23,13 @@ class WrittenPath(NamedTuple):
 class ImageFacts(NamedTuple):
     """One row of the catalogue.
 
-    `entrypoint`, `workdir` and `user` are the image's own defaults. `programs` are the programs that containers may call by name.
-    `backends` are the backends of a Triton image, empty where they are not known.
+    `entrypoint`, `workdir` and `user` are the image's own defaults. `programs` are the programs
+    that containers may call by name. `backends` are the backends of a Triton image, empty where
+    they are not known.
     `architectures` are those that the publisher's own build files name.
-    `driver` is the least version of the accelerator's driver, "" for images without one, and `driver_source` who states it.
-    `keeps_entrypoint` is true where the publisher names no program to call, so that a container has to rely on the entrypoint.
+    `driver` is the least version of the accelerator's driver, "" for images without one, and
+    `driver_source` who states it. `keeps_entrypoint` is true where the publisher names no program
+    to call, so that a container has to rely on the entrypoint.
     """
 
     name: str
@@ -56,15 +62,23 @@ def default_image(name: str) -> str:
 
 
 def facts_of(image: str) -> ImageFacts | None:
-    """The row of exactly this image, also below a mirror and with any digest; None for every other one."""
+    """The row of exactly this image, also below a mirror and with any digest; None for every other
+    one.
+    """
     tagged = names_of(_without_digest(image))
     return next((row for row in catalogue().values() if row.image in tagged), None)
 
 
 def family_of(image: str) -> ImageFacts | None:
-    """The row that describes how `image` is built: its own, or that of another release of the same image. None where nothing is known."""
+    """The row that describes how `image` is built: its own, or that of another release of the same
+    image. None where nothing is known.
+    """
     names = names_of(_without_digest(image))
-    families = (row for row in catalogue().values() if any(re.fullmatch(rf"(?:{row.family})(?::.*)?", name) for name in names))
+    families = (
+        row
+        for row in catalogue().values()
+        if any(re.fullmatch(rf"(?:{row.family})(?::.*)?", name) for name in names)
+    )
     return facts_of(image) or next(families, None)
 
 
@@ -80,8 +94,16 @@ def catalogue() -> Mapping[str, ImageFacts]:
 
 def _row(name: str, data: dict[str, Any]) -> ImageFacts:
     lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
-    facts: dict[str, Any] = {"entrypoint": (), **data, **lists, "writes": tuple(WrittenPath(**path) for path in data["writes"])}
-    renamed = {"keeps_entrypoint": facts.pop("keepsEntrypoint", False), "driver_source": facts.pop("driverSource", "")}
+    facts: dict[str, Any] = {
+        "entrypoint": (),
+        **data,
+        **lists,
+        "writes": tuple(WrittenPath(**path) for path in data["writes"]),
+    }
+    renamed = {
+        "keeps_entrypoint": facts.pop("keepsEntrypoint", False),
+        "driver_source": facts.pop("driverSource", ""),
+    }
     return ImageFacts(name=name, **renamed, **facts)
 
 

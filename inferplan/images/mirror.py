@@ -1,4 +1,6 @@
-"""Names of images in a mirror: the whole upstream name below the mirror's, as `skopeo sync --scoped` copies them."""
+"""Names of images in a mirror: the whole upstream name below the mirror's, as `skopeo sync
+--scoped` copies them.
+"""
 
 
 def full_name(image: str) -> str:
@@ -22,6 +24,15 @@ def upstream(image: str, mirror: str | None) -> str:
 
 
 def names_of(image: str) -> list[str]:
-    """`image`, and the upstream names that it may have below a mirror: what follows a slash and starts with a registry."""
+    """`image`, and the upstream names that it may have below a mirror: what follows a slash and
+    starts with a registry.
+    """
     parts = image.split("/")
-    return [image, *("/".join(parts[start:]) for start in range(1, len(parts) - 1) if "." in parts[start].partition(":")[0])]
+    return [
+        image,
+        *(
+            "/".join(parts[start:])
+            for start in range(1, len(parts) - 1)
+            if "." in parts[start].partition(":")[0]
+        ),
+    ]

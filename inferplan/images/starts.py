@@ -1,4 +1,6 @@
-"""Checks that a container can start in its image: which programs it calls, and which directories it must be able to write."""
+"""Checks that a container can start in its image: which programs it calls, and which directories it
+must be able to write.
+"""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +16,9 @@ _COREUTILS = frozenset({"cat", "cp", "echo", "false", "mkdir", "sleep", "test", 
 
 
 def programs_called(words: Sequence[str]) -> set[str]:
-    """The programs that a command, its arguments or a script of `sh -c` call by name: the first word, and those of the catalogue."""
+    """The programs that a command, its arguments or a script of `sh -c` call by name: the first
+    word, and those of the catalogue.
+    """
     if not words:
         return set()
     first, *rest = words
@@ -30,14 +34,24 @@ def missing_programs(facts: ImageFacts, words: Sequence[str]) -> list[str]:
     return sorted(programs_called(words) - here - (_COREUTILS if "sh" in here else frozenset()))
 
 
-def unwritable_paths(facts: ImageFacts, environment: Mapping[str, str], mounts: Iterable[str]) -> list[WrittenPath]:
-    """The directories that the image's programs write to and that are in none of `mounts`, the paths of writable volumes."""
+def unwritable_paths(
+    facts: ImageFacts, environment: Mapping[str, str], mounts: Iterable[str]
+) -> list[WrittenPath]:
+    """The directories that the image's programs write to and that are in none of `mounts`, the
+    paths of writable volumes.
+    """
     volumes = [PurePosixPath(mount) for mount in mounts]
-    return [each for each in facts.writes if not any(_place(each, environment).is_relative_to(volume) for volume in volumes)]
+    return [
+        each
+        for each in facts.writes
+        if not any(_place(each, environment).is_relative_to(volume) for volume in volumes)
+    ]
 
 
 def _place(written: WrittenPath, environment: Mapping[str, str]) -> PurePosixPath:
-    return PurePosixPath(environment.get(written.env, written.path) if written.env is not None else written.path)
+    return PurePosixPath(
+        environment.get(written.env, written.path) if written.env is not None else written.path
+    )
 
 
 def _base(program: str) -> str:
@@ -46,4 +60,7 @@ def _base(program: str) -> str:
 
 @cache
 def _known_programs() -> frozenset[str]:
-    return frozenset(program for row in catalogue().values() for program in row.programs) - {*_SHELLS, *_COREUTILS}
+    return frozenset(program for row in catalogue().values() for program in row.programs) - {
+        *_SHELLS,
+        *_COREUTILS,
+    }

@@ -1,4 +1,6 @@
-"""Wires a stack: every component, top to bottom, in dependency order. It decides nothing that the settings do not say."""
+"""Wires a stack: every component, top to bottom, in dependency order. It decides nothing that the
+settings do not say.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,10 +30,14 @@ from inferplan.stackfile.watched import watched
 
 
 def compose(stack: Stack) -> None:
-    """Declare every resource of `stack`, and export the gateway's URL, and the URL, protocols and consumers of each model."""
+    """Declare every resource of `stack`, and export the gateway's URL, and the URL, protocols and
+    consumers of each model.
+    """
     spec = stack.settings
     pulumi.log.info(image_evidence(spec))
-    platform = spec.cluster.platform(spec, stack=stack.name, simulated_kubeconfig=stack.simulated_kubeconfig)
+    platform = spec.cluster.platform(
+        spec, stack=stack.name, simulated_kubeconfig=stack.simulated_kubeconfig
+    )
     kube = pulumi.ResourceOptions.merge(cluster_options(platform), image_options(spec.images))
     targets = declare_pools(spec.node_pools, platform.targets, opts=kube)
     controllers = platform.controllers(spec, seeds=stack.secrets.seeds, opts=kube)
@@ -65,7 +71,16 @@ def compose(stack: Stack) -> None:
         opts=inside,
     )
     queues = (
-        Queues("queues", spec.queues, targets=targets, scope=spec.namespace, namespace=home.live_name, opts=inside) if spec.queues else None
+        Queues(
+            "queues",
+            spec.queues,
+            targets=targets,
+            scope=spec.namespace,
+            namespace=home.live_name,
+            opts=inside,
+        )
+        if spec.queues
+        else None
     )
     models = Models(
         settings=spec,
@@ -78,7 +93,9 @@ def compose(stack: Stack) -> None:
         gateway=() if gateway is None else gateway.ready,
         opts=inside,
     )
-    weights = {each.model: models.serve(each.model, spec.models[each.model], each) for each in endpoints}
+    weights = {
+        each.model: models.serve(each.model, spec.models[each.model], each) for each in endpoints
+    }
     _declare_measurements(spec, weights, keys, endpoints, namespace=home.live_name, opts=inside)
     url = None if gateway is None else gateway.url
     pulumi.export("gateway", url)
@@ -86,7 +103,9 @@ def compose(stack: Stack) -> None:
     pulumi.export("models", {each.model: _output(each, url, spec.namespace) for each in endpoints})
 
 
-def _keys_of(stack: Stack, *, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions) -> ApiKeys:
+def _keys_of(
+    stack: Stack, *, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions
+) -> ApiKeys:
     spec = stack.settings
     return ApiKeys(
         "api-keys",
@@ -111,16 +130,37 @@ def _declare_measurements(
     opts: pulumi.ResourceOptions,
 ) -> None:
     if spec.benchmark is not None:
-        tokenizer, key = weights[spec.benchmark.tokenizer], keys.consumer_key(spec.benchmark.consumer)
+        tokenizer, key = (
+            weights[spec.benchmark.tokenizer],
+            keys.consumer_key(spec.benchmark.consumer),
+        )
         prefix = "" if spec.gateway is None else spec.gateway.access.path_prefix
-        inputs = BenchmarkInputs(tokenizer=tokenizer, key=key, gateway=GATEWAY_PODS, path_prefix=prefix, namespace=namespace)
+        inputs = BenchmarkInputs(
+            tokenizer=tokenizer,
+            key=key,
+            gateway=GATEWAY_PODS,
+            path_prefix=prefix,
+            namespace=namespace,
+        )
         BenchmarkJob("benchmark", spec.benchmark, inputs, endpoints=endpoints, opts=opts)
     if spec.monitoring is not None:
         scrape = spec.monitoring.scrape
-        preheats = scrape is not None and scrape.preheats and any(model.preheat is not None for model in spec.models.values())
+        preheats = (
+            scrape is not None
+            and scrape.preheats
+            and any(model.preheat is not None for model in spec.models.values())
+        )
         traced = [name for name, model in spec.models.items() if model.traces]
         pods = Observed(endpoints=endpoints, traced=traced, preheats=preheats, stack=watched(spec))
-        MetricsAccess("metrics", spec.monitoring, pods, namespace=namespace, gateway=GATEWAY_PODS, gateway_port=STATUS_PORT, opts=opts)
+        MetricsAccess(
+            "metrics",
+            spec.monitoring,
+            pods,
+            namespace=namespace,
+            gateway=GATEWAY_PODS,
+            gateway_port=STATUS_PORT,
+            opts=opts,
+        )
 
 
 def _output(endpoint: Endpoint, gateway: str | None, namespace: str) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""The images of a stack that the image catalogue describes, and those that it does not. Nothing is pulled."""
+"""The images of a stack that the image catalogue describes, and those that it does not. Nothing is
+pulled.
+"""
 
 from collections.abc import Iterator
 
@@ -20,16 +22,29 @@ def image_evidence(settings: StackSettings) -> str:
     if unknown:
         line += f" but nothing is known about {', '.join(unknown)}"
     if others:
-        line += f" {'and' if unknown else 'but'} another release of a known image is {', '.join(others)}"
+        line += (
+            f" {'and' if unknown else 'but'} another release of a known image is"
+            f" {', '.join(others)}"
+        )
     return f"{line}; none was pulled or started"
 
 
 def _written_images(settings: StackSettings) -> Iterator[tuple[str, str]]:
-    """Yield the images in the stack file, each with its path. Every other image is in the catalogue."""
+    """Yield the images in the stack file, each with its path. Every other image is in the
+    catalogue.
+    """
     sections: list[tuple[str, Spec | None]] = []
     for name, model in settings.models.items():
         sections += [(f"models.{name}", model), (f"models.{name}.preheat", model.preheat)]
-    for path, section in (*sections, ("gateway", settings.gateway), ("benchmark", settings.benchmark)):
+    for path, section in (
+        *sections,
+        ("gateway", settings.gateway),
+        ("benchmark", settings.benchmark),
+    ):
         for field, key in (("image", "image"), ("rclone_image", "rcloneImage")):
-            if section is not None and field in section.model_fields_set and (image := getattr(section, field)) is not None:
+            if (
+                section is not None
+                and field in section.model_fields_set
+                and (image := getattr(section, field)) is not None
+            ):
                 yield f"{path}.{key}", image

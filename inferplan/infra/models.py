@@ -1,4 +1,6 @@
-"""Wires the models of a stack: their stores, their preheats, the pulls of their images, and their servers."""
+"""Wires the models of a stack: their stores, their preheats, the pulls of their images, and their
+servers.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,13 +26,15 @@ from inferplan.components.serving.scaling import counted
 from inferplan.components.serving.spec import ModelSpec, engine_of
 from inferplan.components.serving.workload import image_of
 from inferplan.components.storage.model_store import ModelStore, SharedStore
-from inferplan.components.storage.spec import WeightsSpec
+from inferplan.components.stores import WeightsSpec
 from inferplan.stackfile.stack import StackSettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """The models of a stack, and the resources that all of them share. `gateway` must be ready before servers."""
+    """The models of a stack, and the resources that all of them share. `gateway` must be ready
+    before servers.
+    """
 
     settings: StackSettings
     namespace: pulumi.Output[str]
@@ -46,7 +50,9 @@ class Models:
     def _requested(self) -> Mapping[str, int]:
         return accelerators_by_pool(self.settings.models.values())
 
-    def serve(self, name: str, spec: ModelSpec, endpoint: Endpoint) -> ModelMount | ObjectStore | None:
+    def serve(
+        self, name: str, spec: ModelSpec, endpoint: Endpoint
+    ) -> ModelMount | ObjectStore | None:
         monitoring = self.settings.monitoring
         tracing = None if monitoring is None else monitoring.tracing
         site = Site(
@@ -60,8 +66,16 @@ class Models:
             queue_labels=queue_labels(self.settings.namespace, spec.queue, spec.queue_priority),
             queue=None if spec.queue is None else self.queues.get(spec.queue),
             prometheus=None if monitoring is None else monitoring.prometheus.url,
-            prometheus_login=None if monitoring is None or monitoring.prometheus.login is None else monitoring.prometheus.login.mode,
-            tracing=None if tracing is None or not spec.traces else TraceSink(url=tracing.url, percent=tracing.percent),
+            prometheus_login=(
+                None
+                if monitoring is None or monitoring.prometheus.login is None
+                else monitoring.prometheus.login.mode
+            ),
+            tracing=(
+                None
+                if tracing is None or not spec.traces
+                else TraceSink(url=tracing.url, percent=tracing.percent)
+            ),
             accelerators_of_others=self._requested[spec.pool] - spec.most_accelerators,
             images=self.images[spec.pool].ready if spec.pool in self.images else None,
             public_names=names_for(name, self.settings.routes),
@@ -71,7 +85,9 @@ class Models:
         return site.weights
 
     def _weights(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore | None:
-        """Declare the weights of model `name`, preheated if its spec says so, and return their handle; None if it has none."""
+        """Declare the weights of model `name`, preheated if its spec says so, and return their
+        handle; None if it has none.
+        """
         weights = spec.stored_files
         if weights is None:
             return None
@@ -82,7 +98,10 @@ class Models:
         if isinstance(source, VolumeClaim):
             return ModelMount(claim=source, sub_path=weights.path, gate=source.ready)
         if not isinstance(source, ObjectStore):
-            raise TypeError(f"models.{name}.{spec.stored_files_field}.store: no engine reads {weights.store} itself. Add preheat.")
+            raise TypeError(
+                f"models.{name}.{spec.stored_files_field}.store: no engine reads {weights.store}"
+                " itself. Add preheat."
+            )
         return source
 
     def _artifacts(self, model: str, spec: ModelSpec) -> dict[str, ModelMount]:
@@ -94,8 +113,13 @@ class Models:
             for name, artifact in spec.artifacts.items()
         }
 
-    def _preheat(self, job: str, files: WeightsSpec, preheat: PreheatSpec, folder: str | None = None) -> ModelMount:
-        source, store = self.stores[files.store].source(bounded(job, "preheat"), files.path), self.stores[preheat.into]
+    def _preheat(
+        self, job: str, files: WeightsSpec, preheat: PreheatSpec, folder: str | None = None
+    ) -> ModelMount:
+        source, store = (
+            self.stores[files.store].source(bounded(job, "preheat"), files.path),
+            self.stores[preheat.into],
+        )
         if not isinstance(store, SharedStore) or not isinstance(store.handle, VolumeClaim):
             raise TypeError(f"preheat.into: {preheat.into} is not a volume")
         return PreheatJob(
@@ -112,23 +136,45 @@ class Models:
 
 
 def image_pulls_of(
-    spec: StackSettings, targets: Mapping[str, NodeTarget], *, namespace: pulumi.Output[str], opts: pulumi.ResourceOptions
+    spec: StackSettings,
+    targets: Mapping[str, NodeTarget],
+    *,
+    namespace: pulumi.Output[str],
+    opts: pulumi.ResourceOptions,
 ) -> dict[str, ImagePull]:
-    """Declare the pulls of models' images onto the nodes of the pools with `prePullImages`, by pool."""
+    """Declare the pulls of models' images onto the nodes of the pools with `prePullImages`, by
+    pool.
+    """
     pulls: dict[str, ImagePull] = {}
     for name in (name for name, pool in spec.node_pools.items() if pool.pre_pull_images):
-        images = sorted({image_of(model, targets[name]) for model in spec.models.values() if model.pool == name})
-        secrets = {each.name for model in spec.models.values() if model.pool == name for each in model.image_pull_secrets}
+        images = sorted(
+            {image_of(model, targets[name]) for model in spec.models.values() if model.pool == name}
+        )
+        secrets = {
+            each.name
+            for model in spec.models.values()
+            if model.pool == name
+            for each in model.image_pull_secrets
+        }
         if images:
             pulls[name] = ImagePull(
-                f"{name}-images", images, target=targets[name], namespace=namespace, pull_secrets=sorted(secrets), opts=opts
+                f"{name}-images",
+                images,
+                target=targets[name],
+                namespace=namespace,
+                pull_secrets=sorted(secrets),
+                opts=opts,
             )
     return pulls
 
 
 def _first_request(spec: StackSettings, model: ModelSpec) -> tuple[Part, ...]:
     pool = spec.node_pools[model.pool]
-    return first_request(model.pool, model, pool, adds_nodes=spec.cluster.adds_nodes(pool)) if model.scaling else ()
+    return (
+        first_request(model.pool, model, pool, adds_nodes=spec.cluster.adds_nodes(pool))
+        if model.scaling
+        else ()
+    )
 
 
 def endpoints_of(spec: StackSettings) -> tuple[Endpoint, ...]:
@@ -136,7 +182,9 @@ def endpoints_of(spec: StackSettings) -> tuple[Endpoint, ...]:
     counts = scraped and spec.gateway is not None and spec.gateway.counts_requests
     endpoints = (
         counted(
-            engine_of(model).endpoint(name, model, server_key_ref(name)), model, sum(each.seconds for each in _first_request(spec, model))
+            engine_of(model).endpoint(name, model, server_key_ref(name)),
+            model,
+            sum(each.seconds for each in _first_request(spec, model)),
         )
         for name, model in spec.models.items()
     )

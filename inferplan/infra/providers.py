@@ -1,4 +1,6 @@
-"""The Kubernetes provider of a stack's cluster. No credential passes through here: a kubeconfig contains a command or a context."""
+"""The Kubernetes provider of a stack's cluster. No credential passes through here: a kubeconfig
+contains a command or a context.
+"""
 
 import pulumi
 from pulumi_kubernetes import Provider
@@ -11,11 +13,13 @@ def cluster_options(platform: Platform) -> pulumi.ResourceOptions:
     provider = Provider(
         "cluster",
         enable_server_side_apply=True,
-        # A Secret or ConfigMap of a fixed name would be deleted before it is created again: a gap in which no pod can start.
+        # A Secret or ConfigMap of a fixed name would be deleted before it is created again: a gap
+        # in which no pod can start.
         enable_secret_mutable=True,
         enable_config_map_mutable=True,
-        # After `kubectl scale` or `kubectl edit` every update would end in a conflict of field managers. The stack file decides about
-        # the fields that it declares; fields that it does not declare keep the values that others set.
+        # After `kubectl scale` or `kubectl edit` every update would end in a conflict of field
+        # managers. The stack file decides about the fields that it declares; fields that it does
+        # not declare keep the values that others set.
         enable_patch_force=True,
         context=platform.context,
         kubeconfig=platform.kubeconfig,

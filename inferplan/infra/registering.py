@@ -1,4 +1,6 @@
-"""Registers resources without the cyclic garbage collector (373 a second instead of 171), and ends without a traceback."""
+"""Registers resources without the cyclic garbage collector (373 a second instead of 171), and ends
+without a traceback.
+"""
 
 import gc
 import os
@@ -11,13 +13,16 @@ from pathlib import Path
 import pulumi
 
 _LANGUAGE_HOST = "pulumi-language-python-exec"
-# With this exit code, Pulumi's language host knows that the error was already shown (sdk/python/cmd/pulumi-language-python-exec, read 2026-11).
+# With this exit code, Pulumi's language host knows that the error was already shown
+# (sdk/python/cmd/pulumi-language-python-exec, read 2026-11).
 _ALREADY_SHOWN = 32
 
 
 @contextmanager
 def quiet_collector() -> Iterator[None]:
-    """Keep the collector off while the program declares, and rare while Pulumi registers. Nothing changes if it is off already."""
+    """Keep the collector off while the program declares, and rare while Pulumi registers. Nothing
+    changes if it is off already.
+    """
     if not gc.isenabled():
         yield
         return
@@ -32,14 +37,18 @@ def quiet_collector() -> Iterator[None]:
 
 
 def end_quietly() -> None:
-    """End the program without a traceback when the engine interrupts it: 26 lines would hide which resource failed."""
+    """End the program without a traceback when the engine interrupts it: 26 lines would hide which
+    resource failed.
+    """
     if _runs_under_engine():
         signal.signal(signal.SIGINT, lambda *_: os._exit(_ALREADY_SHOWN))
 
 
 @contextmanager
 def errors_shown_once() -> Iterator[None]:
-    """Show a RunError and end the program, without the engine's "an unhandled error occurred" that follows other exit codes."""
+    """Show a RunError and end the program, without the engine's "an unhandled error occurred" that
+    follows other exit codes.
+    """
     try:
         yield
     except pulumi.RunError as error:
@@ -50,5 +59,7 @@ def errors_shown_once() -> Iterator[None]:
 
 
 def _runs_under_engine() -> bool:
-    """True in the process that Pulumi's language host started, whose `sys.argv` names the program only."""
+    """True in the process that Pulumi's language host started, whose `sys.argv` names the program
+    only.
+    """
     return any(Path(each).name == _LANGUAGE_HOST for each in sys.orig_argv)

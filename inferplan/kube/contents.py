@@ -1,7 +1,9 @@
-"""The objects that go along when a namespace or a CustomResourceDefinition is deleted: the objects in it that a stack did not create.
+"""The objects that go along when a namespace or a CustomResourceDefinition is deleted: the objects
+in it that a stack did not create.
 
-A deletion of either takes everything in it along, and the reclaim policy Delete takes the data of a claim's volume. Sources: Kubernetes
-documentation, Namespaces, Garbage Collection and Persistent Volumes (read 2026-11).
+A deletion of either takes everything in it along, and the reclaim policy Delete takes the data of a
+claim's volume. Sources: Kubernetes documentation, Namespaces, Garbage Collection and Persistent
+Volumes (read 2026-11).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -11,7 +13,9 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 Get = Callable[[str], Any]
-"""Reads a path of the API server. It raises any exception if the server does not answer, or denies the request."""
+"""Reads a path of the API server. It raises any exception if the server does not answer, or denies
+the request.
+"""
 Identity = tuple[str, str, str, str]
 """API group, kind, namespace and name of an object."""
 CONTAINERS: Final = ("Namespace", "CustomResourceDefinition")
@@ -24,11 +28,18 @@ _MOST_NAMED: Final = 40
 # Objects that Kubernetes and its distributions put into every namespace.
 _DEFAULTS: Final = {
     ("ServiceAccount", "default"),
-    *(("ConfigMap", name) for name in ("kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert")),
+    *(
+        ("ConfigMap", name)
+        for name in ("kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert")
+    ),
 }
-# By kind, what controllers write on objects that they make without an owner: the end of a label or annotation, and the kind that it names.
+# By kind, what controllers write on objects that they make without an owner: the end of a label or
+# annotation, and the kind that it names.
 _MADE_FOR: Final = {
-    "Secret": {"cert-manager.io/certificate-name": "Certificate", "kubernetes.io/service-account.name": "ServiceAccount"},
+    "Secret": {
+        "cert-manager.io/certificate-name": "Certificate",
+        "kubernetes.io/service-account.name": "ServiceAccount",
+    },
     "TargetGroupBinding": {"service": "Service", "ingress": "Ingress"},
 }
 
@@ -45,9 +56,19 @@ class Contents:
         return bool(self.foreign or self.unlisted)
 
     def __str__(self) -> str:
-        lines = [*self.foreign[:_MOST_NAMED], *([f"and {more} more"] if (more := len(self.foreign) - _MOST_NAMED) > 0 else [])]
-        denied = [f"kinds that could not be listed, so that their objects are unknown: {', '.join(self.unlisted)}"] * bool(self.unlisted)
-        return "\n".join([f"{self.container} has objects that the stack did not create:", *(f"  {each}" for each in (*lines, *denied))])
+        lines = [
+            *self.foreign[:_MOST_NAMED],
+            *([f"and {more} more"] if (more := len(self.foreign) - _MOST_NAMED) > 0 else []),
+        ]
+        denied = [
+            f"kinds that could not be listed, so that their objects are unknown: {', '.join(self.unlisted)}"
+        ] * bool(self.unlisted)
+        return "\n".join(
+            [
+                f"{self.container} has objects that the stack did not create:",
+                *(f"  {each}" for each in (*lines, *denied)),
+            ]
+        )
 
 
 class _Kind(NamedTuple):
@@ -81,50 +102,103 @@ class _Listing:
         while query:
             page = self.ask(f"{kind.path}?{urlencode(query)}", str(kind))
             self.items |= {
-                each["metadata"]["uid"]: (kind, each) for each in page.get("items") or () if each["metadata"]["uid"] not in self.items
+                each["metadata"]["uid"]: (kind, each)
+                for each in page.get("items") or ()
+                if each["metadata"]["uid"] not in self.items
             }
             following = (page.get("metadata") or {}).get("continue")
             query = {"limit": _PAGE, "continue": following} if following else {}
         self.kinds.add((kind.group, kind.name))
 
 
-def foreign_contents(get: Get, container: Identity, own: Collection[Identity], *, after: bool = False) -> Contents:
-    """Return what is in `container` and not in `own`. `after` the deletion of `own`, what is left of `own` counts too."""
+def foreign_contents(
+    get: Get, container: Identity, own: Collection[Identity], *, after: bool = False
+) -> Contents:
+    """Return what is in `container` and not in `own`. `after` the deletion of `own`, what is left
+    of `own` counts too.
+    """
     _, kind, _, name = container
     listing = _Listing(get=get)
     with ThreadPoolExecutor(_WORKERS, thread_name_prefix="list") as pool:
-        list(pool.map(listing.add, _namespaced_kinds(listing, name) if kind == "Namespace" else _defined_kinds(listing, name)))
-    names = {(owned_kind, owned_name) for _, owned_kind, place, owned_name in own if kind != "Namespace" or place == name}
+        list(
+            pool.map(
+                listing.add,
+                _namespaced_kinds(listing, name)
+                if kind == "Namespace"
+                else _defined_kinds(listing, name),
+            )
+        )
+    names = {
+        (owned_kind, owned_name)
+        for _, owned_kind, place, owned_name in own
+        if kind != "Namespace" or place == name
+    }
     judge = _Judge(listing, set() if after else {*own}, names)
     foreign = {uid: each for uid, each in listing.items.items() if not judge.is_ours(uid)}
-    # Claims, and of the others those that nothing else in the list owns; all of them if they own each other.
-    roots = [each for each in foreign.values() if each[0].name == CLAIM or not _owners(each[1]) & foreign.keys()] or foreign.values()
+    # Claims, and of the others those that nothing else in the list owns; all of them if they own
+    # each other.
+    roots = [
+        each
+        for each in foreign.values()
+        if each[0].name == CLAIM or not _owners(each[1]) & foreign.keys()
+    ] or foreign.values()
     texts = sorted({(each[0].name != CLAIM, _text(get, *each)) for each in roots})
-    return Contents(container=f"{kind} {name}", foreign=tuple(text for _, text in texts), unlisted=tuple(sorted({*listing.unlisted})))
+    return Contents(
+        container=f"{kind} {name}",
+        foreign=tuple(text for _, text in texts),
+        unlisted=tuple(sorted({*listing.unlisted})),
+    )
 
 
 def _namespaced_kinds(listing: _Listing, namespace: str) -> list[_Kind]:
-    """Every kind that the server serves in a namespace and that can be listed and deleted, in the preferred version of its group."""
+    """Every kind that the server serves in a namespace and that can be listed and deleted, in the
+    preferred version of its group.
+    """
     bases = [("", "/api/v1")]
     for each in listing.ask("/apis", "every kind outside of the core API").get("groups") or ():
         preferred = (each.get("preferredVersion") or {}).get("groupVersion")
-        versions = sorted((version["groupVersion"] for version in each["versions"]), key=lambda version: version != preferred)
+        versions = sorted(
+            (version["groupVersion"] for version in each["versions"]),
+            key=lambda version: version != preferred,
+        )
         bases += [(each["name"], f"/apis/{version}") for version in versions]
     kinds: dict[tuple[str, str], _Kind] = {}
     for group, base in bases:
-        for each in listing.ask(base, f"the kinds of {base.removeprefix('/apis/')}").get("resources") or ():
-            if each["namespaced"] and "/" not in each["name"] and {"list", "delete"} <= {*each["verbs"]}:
-                kinds.setdefault((group, each["kind"]), _Kind(group, each["kind"], f"{base}/namespaces/{namespace}/{each['name']}"))
+        for each in (
+            listing.ask(base, f"the kinds of {base.removeprefix('/apis/')}").get("resources") or ()
+        ):
+            if (
+                each["namespaced"]
+                and "/" not in each["name"]
+                and {"list", "delete"} <= {*each["verbs"]}
+            ):
+                kinds.setdefault(
+                    (group, each["kind"]),
+                    _Kind(group, each["kind"], f"{base}/namespaces/{namespace}/{each['name']}"),
+                )
     return list(kinds.values())
 
 
 def _defined_kinds(listing: _Listing, name: str) -> list[_Kind]:
-    """The kind that the CustomResourceDefinition `name` defines, in all namespaces; none if it does not exist."""
+    """The kind that the CustomResourceDefinition `name` defines, in all namespaces; none if it does
+    not exist.
+    """
     query = urlencode({"fieldSelector": f"metadata.name={name}"})
-    specs = [each["spec"] for each in listing.ask(f"{_DEFINITIONS}?{query}", name).get("items") or ()]
-    served = [(each, version["name"]) for each in specs for version in each["versions"] if version["served"]]
+    specs = [
+        each["spec"] for each in listing.ask(f"{_DEFINITIONS}?{query}", name).get("items") or ()
+    ]
+    served = [
+        (each, version["name"])
+        for each in specs
+        for version in each["versions"]
+        if version["served"]
+    ]
     return [
-        _Kind(each["group"], each["names"]["kind"], f"/apis/{each['group']}/{version}/{each['names']['plural']}")
+        _Kind(
+            each["group"],
+            each["names"]["kind"],
+            f"/apis/{each['group']}/{version}/{each['names']['plural']}",
+        )
         for each, version in served[:1]
     ]
 
@@ -134,21 +208,33 @@ class _Judge:
     listing: _Listing
     own: Collection[Identity]
     names: set[tuple[str, str]]
-    """Kind and name of each object that the stack created, also of those that are deleted by now."""
+    """Kind and name of each object that the stack created, also of those that are deleted by now.
+    """
 
     def is_ours(self, uid: str, owned: frozenset[str] = frozenset()) -> bool:
-        """True for an object of the stack, for what controllers made of one, and for one that is being deleted or that no user made."""
+        """True for an object of the stack, for what controllers made of one, and for one that is
+        being deleted or that no user made.
+        """
         kind, each = self.listing.items[uid]
         metadata = each["metadata"]
         identity = (kind.group, kind.name, metadata.get("namespace", ""), metadata["name"])
-        if metadata.get("deletionTimestamp") or kind.name == "Event" or (kind.name, metadata["name"]) in _DEFAULTS or identity in self.own:
+        if (
+            metadata.get("deletionTimestamp")
+            or kind.name == "Event"
+            or (kind.name, metadata["name"]) in _DEFAULTS
+            or identity in self.own
+        ):
             return True
         if owners := metadata.get("ownerReferences"):
-            return uid not in owned and all(self._keeps_nothing(owner, owned | {uid}) for owner in owners)
+            return uid not in owned and all(
+                self._keeps_nothing(owner, owned | {uid}) for owner in owners
+            )
         return self._is_made_for(kind.name, metadata)
 
     def _keeps_nothing(self, owner: Mapping[str, Any], owned: frozenset[str]) -> bool:
-        """True for an owner of the stack, and for one that is gone: then the garbage collector deletes what it owned."""
+        """True for an owner of the stack, and for one that is gone: then the garbage collector
+        deletes what it owned.
+        """
         if owner["uid"] in self.listing.items:
             return self.is_ours(owner["uid"], owned)
         return (owner["apiVersion"].rpartition("/")[0], owner["kind"]) in self.listing.kinds
@@ -179,7 +265,9 @@ def _text(get: Get, kind: _Kind, each: Mapping[str, Any]) -> str:
     if volume is None:
         return called
     try:
-        policy = get(f"/api/v1/persistentvolumes/{volume}")["spec"].get("persistentVolumeReclaimPolicy", "")
+        policy = get(f"/api/v1/persistentvolumes/{volume}")["spec"].get(
+            "persistentVolumeReclaimPolicy", ""
+        )
     except Exception:  # noqa: BLE001 - it only explains
         policy = ""
     return f"{called} (volume {volume}{', whose data would be deleted too' if policy == 'Delete' else ''})"

@@ -1,4 +1,6 @@
-"""The facts of a stack as typed data with a version, stated by the thing that decides each; never a secret, never unknown."""
+"""The facts of a stack as typed data with a version, stated by the thing that decides each; never a
+secret, never unknown.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,8 +9,12 @@ from hashlib import sha256
 from typing import Any, ClassVar, TypeAlias
 
 STACK_TYPE = "pulumi:pulumi:Stack"
-STATED_CONTENT = re.compile(r"inferplan:(gateway|preheat|serving|storage|benchmark|queue|monitoring):.*")
-"""Types of components whose ConfigMaps and Secrets are written from what facts and pod templates state: keys, limits, routes, settings."""
+STATED_CONTENT = re.compile(
+    r"inferplan:(gateway|preheat|serving|storage|benchmark|queue|monitoring):.*"
+)
+"""Types of components whose ConfigMaps and Secrets are written from what facts and pod templates
+state: keys, limits, routes, settings.
+"""
 STATED_SIZE = re.compile(r"inferplan:nodes:.*")
 """Types of components whose number of nodes facts state as a whole."""
 STATED_WATCH = re.compile(r"inferplan:monitoring:.*")
@@ -16,7 +22,8 @@ STATED_WATCH = re.compile(r"inferplan:monitoring:.*")
 OUTPUT = "facts"
 _LONGEST = 500
 VERSION = 1
-"""Raised when a fact gets another meaning, so that a report never compares what cannot be compared."""
+"""Raised when a fact gets another meaning, so that a report never compares what cannot be compared.
+"""
 
 Subjects: TypeAlias = dict[tuple[str, str], dict[str, Any]]
 """Facts by the kind and the name of their subject."""
@@ -24,7 +31,9 @@ Subjects: TypeAlias = dict[tuple[str, str], dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The facts of one subject. `settings` is whatever else the user set, so that no setting is outside the facts."""
+    """The facts of one subject. `settings` is whatever else the user set, so that no setting is
+    outside the facts.
+    """
 
     kind: ClassVar[str]
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -32,7 +41,9 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class StackFacts(Facts):
-    """`previous_seed` is True while keys of the previous seed are valid too; `key_history` has the versions that consumers ever had."""
+    """`previous_seed` is True while keys of the previous seed are valid too; `key_history` has the
+    versions that consumers ever had.
+    """
 
     kind: ClassVar[str] = "stack"
     namespace: str
@@ -57,8 +68,10 @@ class ClusterFacts(Facts):
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayFacts(Facts):
-    """`entry_point` is the object or controller that clients reach; `networks` may connect to it, () for all that reach
-    its address; `serves_grpc` is True if a model speaks gRPC and its calls pass."""
+    """`entry_point` is the object or controller that clients reach; `networks` may connect to it,
+    () for all that reach its address; `serves_grpc` is True if a model speaks gRPC and its calls
+    pass.
+    """
 
     kind: ClassVar[str] = "gateway"
     implementation: str
@@ -85,7 +98,9 @@ class GatewayFacts(Facts):
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerFacts(Facts):
-    """`keys` are the valid versions, `imported_keys` those of them that are imported, `expires` the last day of each."""
+    """`keys` are the valid versions, `imported_keys` those of them that are imported, `expires` the
+    last day of each.
+    """
 
     kind: ClassVar[str] = "consumer"
     keys: Sequence[int]
@@ -98,7 +113,9 @@ class ConsumerFacts(Facts):
 
 @dataclass(frozen=True, kw_only=True)
 class RouteFacts(Facts):
-    """A public name of models: `shares` are percentages of its requests by model; `testing` models get requests by a header only."""
+    """A public name of models: `shares` are percentages of its requests by model; `testing` models
+    get requests by a header only.
+    """
 
     kind: ClassVar[str] = "route"
     consumers: Sequence[str]
@@ -122,12 +139,13 @@ class FilesFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFacts(Facts):
-    """`names` and `routes` are what clients call; `parts` are files inside the weights or artifacts that single names are served
-    from.
+    """`names` and `routes` are what clients call; `parts` are files inside the weights or artifacts
+    that single names are served from.
 
-    `prompt_tokens` limit prompts, by the name of the limit; `accelerators` are those of one replica; `code` is set if the model's own
-    Python files run. `signals` decide the number of replicas between `replicas` and `max_replicas`. `traffic`, `slo` and `batching` are
-    what predictions read.
+    `prompt_tokens` limit prompts, by the name of the limit; `accelerators` are those of one
+    replica; `code` is set if the model's own Python files run. `signals` decide the number of
+    replicas between `replicas` and `max_replicas`. `traffic`, `slo` and `batching` are what
+    predictions read.
     """
 
     kind: ClassVar[str] = "model"
@@ -158,7 +176,9 @@ class ModelFacts(Facts):
 
 @dataclass(frozen=True, kw_only=True)
 class PoolFacts(Facts):
-    """`adopted` nodes exist without this stack. `accelerators` and `memory_bytes` are those that one node offers to pods."""
+    """`adopted` nodes exist without this stack. `accelerators` and `memory_bytes` are those that
+    one node offers to pods.
+    """
 
     kind: ClassVar[str] = "pool"
     provider: str
@@ -179,9 +199,11 @@ class PoolFacts(Facts):
 
 @dataclass(frozen=True, kw_only=True)
 class StoreFacts(Facts):
-    """`location` is where the files are; `secret_name` names the Secret of its readers, who may call `networks`, () for any.
+    """`location` is where the files are; `secret_name` names the Secret of its readers, who may
+    call `networks`, () for any.
 
-    `protected` is False for data that goes with the stack, None for data that the stack does not create.
+    `protected` is False for data that goes with the stack, None for data that the stack does not
+    create.
     """
 
     kind: ClassVar[str] = "store"
@@ -197,7 +219,9 @@ class StoreFacts(Facts):
 
 
 def document(subjects: Iterable[tuple[str, Facts]]) -> dict[str, Any]:
-    """The facts of named `subjects` as plain data. What is empty is left out; equal facts give equal documents."""
+    """The facts of named `subjects` as plain data. What is empty is left out; equal facts give
+    equal documents.
+    """
     by_kind: dict[str, Any] = {}
     for name, facts in subjects:
         by_kind.setdefault(facts.kind, {})[name] = _plain(facts)
@@ -212,14 +236,20 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Facts | FilesFacts):
         value = {to_camel(each.name): _plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): part for key, item in sorted(value.items()) if (part := _plain(item)) not in (None, {}, [])}
+        return {
+            str(key): part
+            for key, item in sorted(value.items())
+            if (part := _plain(item)) not in (None, {}, [])
+        }
     if isinstance(value, str) and len(value) > _LONGEST:
         return f"sha256:{sha256(value.encode()).hexdigest()}"  # of a program, only that it changes
     return to_jsonable_python(value)
 
 
 def read(outputs: Mapping[str, Any]) -> Subjects | None:
-    """The facts in the outputs of a stack, None if it states none. Raises ValueError for facts of another version, or damaged ones."""
+    """The facts in the outputs of a stack, None if it states none. Raises ValueError for facts of
+    another version, or damaged ones.
+    """
     stated = outputs.get(OUTPUT)
     if stated is None:
         return None
@@ -227,6 +257,9 @@ def read(outputs: Mapping[str, Any]) -> Subjects | None:
     if version != VERSION:
         raise ValueError(f"facts of version {version!r}; expected {VERSION}")
     kinds = [(kind, named) for kind, named in stated.items() if kind != "version"]
-    if not all(isinstance(named, dict) and all(isinstance(each, dict) for each in named.values()) for _, named in kinds):
+    if not all(
+        isinstance(named, dict) and all(isinstance(each, dict) for each in named.values())
+        for _, named in kinds
+    ):
         raise ValueError("damaged facts")
     return {(str(kind), str(name)): facts for kind, named in kinds for name, facts in named.items()}

@@ -1,4 +1,6 @@
-"""Marks in Pulumi's wire format, part of the protocol between program and engine (pulumi/runtime/rpc.py of the SDK)."""
+"""Marks in Pulumi's wire format, part of the protocol between program and engine
+(pulumi/runtime/rpc.py of the SDK).
+"""
 
 from typing import Final
 

@@ -12,7 +12,9 @@ ISSUED = f"{DOMAIN}/issued"
 MODEL_SIZE = f"{DOMAIN}/model-size"
 """Annotation: the bytes that a server loads when it starts."""
 MODEL_REVISION = f"{DOMAIN}/model-revision"
-"""Annotation: the revision of the weights that a server reads from their store itself, so that another one restarts it."""
+"""Annotation: the revision of the weights that a server reads from their store itself, so that
+another one restarts it.
+"""
 MONTHLY_BUDGET = f"{DOMAIN}/monthly-budget-usd"
 SERVER_KEY = f"{DOMAIN}/server-key"
 """Annotation: a digest of the key between gateway and model server."""
@@ -28,7 +30,12 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 REGION_LABEL = "topology.kubernetes.io/region"
 
-POOL_LABELS = (POOL_LABEL, "eks.amazonaws.com/nodegroup", "karpenter.sh/nodepool", "cloud.google.com/gke-nodepool")
+POOL_LABELS = (
+    POOL_LABEL,
+    "eks.amazonaws.com/nodegroup",
+    "karpenter.sh/nodepool",
+    "cloud.google.com/gke-nodepool",
+)
 """Labels that name the pool of a node, the most specific first."""
 
 KUEUE_API = "kueue.x-k8s.io/v1beta2"
@@ -42,9 +49,13 @@ EPHEMERAL_STORAGE = "ephemeral-storage"
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
 """The resource of the EFA device plugin: one per EFA interface of a node."""
 IDENTITY_POLICY = "inferplan-pack"
-"""The policy by which our policy pack states its version, rules and content. Pulumi's engine tells only the version."""
+"""The policy by which our policy pack states its version, rules and content. Pulumi's engine tells
+only the version.
+"""
 PRETEND = "pretend-"
-"""Start of the names of resources that a rehearsal adds for what exists where the stack really runs."""
+"""Start of the names of resources that a rehearsal adds for what exists where the stack really
+runs.
+"""
 FAKE_NODE = "kwok.x-k8s.io/node"
 """Annotation of a fake node, which has no kubelet."""
 
@@ -70,12 +81,16 @@ def vendor_of(resource: str) -> str:
 
 
 def label_of(text: str, longest: int = 40) -> str:
-    """Return `text` as a part of a name: lower-case letters, digits and hyphens; "" if it has none of them."""
+    """Return `text` as a part of a name: lower-case letters, digits and hyphens; "" if it has none
+    of them.
+    """
     return re.sub(r"[^a-z0-9-]+", "-", text.lower())[:longest].strip("-")
 
 
 def cluster_of(project: str, stack: str) -> str:
-    """Return the name of the simulated cluster of `stack`, which no other project shares; the project inferplan uses the stack's name alone."""
+    """Return the name of the simulated cluster of `stack`, which no other project shares; the
+    project inferplan uses the stack's name alone.
+    """
     if project == "inferplan":
         return stack
     short = label_of(project, 24)
@@ -84,4 +99,8 @@ def cluster_of(project: str, stack: str) -> str:
 
 def free_name(name: str, taken: Container[str]) -> str:
     """Return `name`, with a number if it is `taken`."""
-    return name if name not in taken else next(each for each in (f"{name}-{number}" for number in count(2)) if each not in taken)
+    return (
+        name
+        if name not in taken
+        else next(each for each in (f"{name}-{number}" for number in count(2)) if each not in taken)
+    )

@@ -1,4 +1,6 @@
-"""Paths of the pod templates in objects of Kubernetes and of serving operators. Kinds are Pulumi's types without the version."""
+"""Paths of the pod templates in objects of Kubernetes and of serving operators. Kinds are Pulumi's
+types without the version.
+"""
 
 LEADER_WORKER_SET = "kubernetes:leaderworkerset.x-k8s.io:LeaderWorkerSet"
 RAY_SERVICE = "kubernetes:ray.io:RayService"
@@ -27,13 +29,28 @@ PATHS: dict[str, tuple[tuple[str, ...], ...]] = {
     "kubernetes:keda.sh:ScaledJob": (("spec", "jobTargetRef", "template"),),
     JOB_SET: (("spec", "replicatedJobs", "*", "template", "spec", "template"),),
     "kubernetes:nvidia.com:DynamoGraphDeployment": (("spec", "components", "*", "podTemplate"),),
-    LEADER_WORKER_SET: (("spec", "leaderWorkerTemplate", "leaderTemplate"), ("spec", "leaderWorkerTemplate", "workerTemplate")),
+    LEADER_WORKER_SET: (
+        ("spec", "leaderWorkerTemplate", "leaderTemplate"),
+        ("spec", "leaderWorkerTemplate", "workerTemplate"),
+    ),
     **{
-        kind: ((*cluster, "headGroupSpec", "template"), (*cluster, "workerGroupSpecs", "*", "template"), ("spec", "submitterPodTemplate"))
+        kind: (
+            (*cluster, "headGroupSpec", "template"),
+            (*cluster, "workerGroupSpecs", "*", "template"),
+            ("spec", "submitterPodTemplate"),
+        )
         for kind, cluster in RAY_CLUSTERS.items()
     },
 }
 """By kind, the paths of its pod templates; `*` is each item of a list."""
 
-RUN_TO_END = frozenset(["kubernetes:batch:Job", "kubernetes:batch:CronJob", RAY_JOB, "kubernetes:keda.sh:ScaledJob", JOB_SET])
+RUN_TO_END = frozenset(
+    [
+        "kubernetes:batch:Job",
+        "kubernetes:batch:CronJob",
+        RAY_JOB,
+        "kubernetes:keda.sh:ScaledJob",
+        JOB_SET,
+    ]
+)
 """Kinds whose pods are batch jobs."""

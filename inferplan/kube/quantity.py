@@ -1,4 +1,6 @@
-"""Kubernetes quantities by the rules of apimachinery's `resource.Quantity`: valid texts, exact values, and the canonical form."""
+"""Kubernetes quantities by the rules of apimachinery's `resource.Quantity`: valid texts, exact
+values, and the canonical form.
+"""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +13,8 @@ _BINARY = {"Ei": 6, "Pi": 5, "Ti": 4, "Gi": 3, "Mi": 2, "Ki": 1}
 _FACTORS = {unit: Decimal(10) ** power for unit, power in _DECIMAL.items()}
 _FACTORS |= {unit: Decimal(1024) ** power for unit, power in _BINARY.items()}
 _LARGEST_BINARY = Decimal(2**63 - 1)
-# From here on the API server loses units (it writes 1000E as 1), and exponents of ten digits keep it busy until its time limit.
+# From here on the API server loses units (it writes 1000E as 1), and exponents of ten digits keep
+# it busy until its time limit.
 _TOO_LARGE = Decimal(10) ** 21
 _EXACT = Context(prec=1000)
 _MILLI = Decimal("0.001")
@@ -26,7 +29,9 @@ CPU_PATTERN = r"^(?:[0-9]{1,6}(?:\.[0-9]{1,3})?|[0-9]{1,9}m)$"
 
 
 def amount(quantity: Any) -> Decimal | None:
-    """Return a Kubernetes quantity (`16Gi`, `500m`, 8) as a number; None for anything else, such as a computed value."""
+    """Return a Kubernetes quantity (`16Gi`, `500m`, 8) as a number; None for anything else, such as
+    a computed value.
+    """
     if isinstance(quantity, str):
         return _amount(quantity)
     if isinstance(quantity, bool) or not isinstance(quantity, int | float | Decimal):
@@ -41,7 +46,11 @@ def _amount(quantity: str) -> Decimal | None:
     if match is None or not match[0]:
         return None
     digits = match["number"] if re.search("[0-9]", match["number"]) else "0"
-    factor = _FACTORS[match["unit"] or ""] if match["exponent"] is None else Decimal(f"1e{int(match['exponent'])}")
+    factor = (
+        _FACTORS[match["unit"] or ""]
+        if match["exponent"] is None
+        else Decimal(f"1e{int(match['exponent'])}")
+    )
     value = _EXACT.multiply(Decimal(digits), factor)
     if match["unit"] in _BINARY:
         value = min(value, _LARGEST_BINARY)
@@ -55,41 +64,71 @@ def number(value: Any, default: int) -> int:
 
 
 def bytes_of(quantity: str) -> int:
-    """Return the bytes of a memory quantity such as `16Gi`, rounded up. Raises ValueError if the text is not a size."""
+    """Return the bytes of a memory quantity such as `16Gi`, rounded up. Raises ValueError if the
+    text is not a size.
+    """
     value = amount(quantity)
     if value is None or value < 0:
-        raise ValueError(f"{quantity!r} is not a valid size. Use Ki, Mi, Gi, Ti (powers of 1024) or k, M, G, T, for example 16Gi.")
+        raise ValueError(
+            f"{quantity!r} is not a valid size. Use Ki, Mi, Gi, Ti (powers of 1024) or k, M, G, T,"
+            " for example 16Gi."
+        )
     return int(value.to_integral_value(ROUND_UP))
 
 
 def millicores_of(quantity: str) -> int:
-    """Return the millicores of a CPU quantity such as `4` or `500m`, rounded up. Raises ValueError if the text is not a quantity."""
+    """Return the millicores of a CPU quantity such as `4` or `500m`, rounded up. Raises ValueError
+    if the text is not a quantity.
+    """
     value = amount(quantity)
     if value is None or value < 0:
-        raise ValueError(f"{quantity!r} is not a valid CPU quantity. Use cores ('4', '0.5') or millicores ('500m').")
+        raise ValueError(
+            f"{quantity!r} is not a valid CPU quantity. Use cores ('4', '0.5') or millicores"
+            " ('500m')."
+        )
     return int((value * 1000).to_integral_value(ROUND_UP))
 
 
 def milliseconds_of(duration: str) -> float:
-    """Return the milliseconds of a duration such as `800ms` or `1.5s`. Raises ValueError if the text is not one, or is 0."""
+    """Return the milliseconds of a duration such as `800ms` or `1.5s`. Raises ValueError if the
+    text is not one, or is 0.
+    """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s)", duration)
     value = 0.0 if match is None else float(match[1]) * (1 if match[2] == "ms" else 1000)
     if not value:
-        raise ValueError(f"{duration!r} is not a duration. Write milliseconds or seconds above 0: 800ms or 1.5s.")
+        raise ValueError(
+            f"{duration!r} is not a duration. Write milliseconds or seconds above 0: 800ms or 1.5s."
+        )
     return value
 
 
 def canonical(quantity: str) -> str:
-    """Return a quantity as the API server writes it, rounded up to thousandths. Raises ValueError if the text is not a quantity."""
+    """Return a quantity as the API server writes it, rounded up to thousandths. Raises ValueError
+    if the text is not a quantity.
+    """
     value = amount(quantity)
     if value is None:
-        raise ValueError(f"{quantity!r} is not a Kubernetes quantity. Use a number with an optional unit, for example 16Gi or 500m.")
+        raise ValueError(
+            f"{quantity!r} is not a Kubernetes quantity. Use a number with an optional unit, for"
+            " example 16Gi or 500m."
+        )
     value = value.quantize(_MILLI, ROUND_UP, _EXACT)
     match = _QUANTITY.fullmatch(quantity.strip(" "))
     if match is not None and match["unit"] in _BINARY and value and value % 1024 == 0:
         return in_largest_unit(int(value), _BINARY)
     thousandths = int(value * 1000)
-    power = next((power for power in _DECIMAL.values() if power >= -3 and thousandths % 10 ** (power + 3) == 0), -3) if thousandths else 0
+    power = (
+        next(
+            (
+                power
+                for power in _DECIMAL.values()
+                if power >= -3 and thousandths % 10 ** (power + 3) == 0
+            ),
+            -3,
+        )
+        if thousandths
+        else 0
+    )
     digits = thousandths // 10 ** (power + 3)
     if match is not None and match["exponent"] is not None and power:
         return f"{digits}e{power}"

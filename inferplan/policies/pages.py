@@ -1,4 +1,6 @@
-"""The page of each rule, for `inferplan check --explain RULE` and for `make docs`. All text comes from the rules."""
+"""The page of each rule, for `inferplan check --explain RULE` and for `make docs`. All text comes
+from the rules.
+"""
 
 import json
 import sys
@@ -26,17 +28,30 @@ def page(rule: Rule) -> str:
         *(f"Parameter {name}: {each.description}." for name, each in rule.parameters.items()),
     ]
     if rule.remediate is not None:
-        paragraphs.append("Remediation: the pack makes this change if the stack sets `inferplan-remediate` to `remediate`.")
-    paragraphs.append("Settings in policies/stacks/<stack>.json, with the defaults and an example of an exemption:")
-    wrapped = (textwrap.fill(each, _WIDTH, break_long_words=False, break_on_hyphens=False) for each in paragraphs)
-    return "\n\n".join([f"# {rule.id}", *wrapped, f"```json\n{json.dumps(_settings(rule), indent=2)}\n```\n"])
+        paragraphs.append(
+            "Remediation: the pack makes this change if the stack sets `inferplan-remediate` to"
+            " `remediate`."
+        )
+    paragraphs.append(
+        "Settings in policies/stacks/<stack>.json, with the defaults and an example of an"
+        " exemption:"
+    )
+    wrapped = (
+        textwrap.fill(each, _WIDTH, break_long_words=False, break_on_hyphens=False)
+        for each in paragraphs
+    )
+    return "\n\n".join(
+        [f"# {rule.id}", *wrapped, f"```json\n{json.dumps(_settings(rule), indent=2)}\n```\n"]
+    )
 
 
 def _settings(rule: Rule) -> dict[str, Any]:
     """Valid settings that contain everything a stack can set about a rule."""
     exemption = {
         "rule": rule.id,
-        "resource": f"{min(rule.subject.kinds).rpartition(':')[2]}/name" if rule.subject else "stack",
+        "resource": (
+            f"{min(rule.subject.kinds).rpartition(':')[2]}/name" if rule.subject else "stack"
+        ),
         "path": "the field, as inferplan check prints it",
         "state": "violation",
         "reason": "why the violation is acceptable",
@@ -54,12 +69,27 @@ def _settings(rule: Rule) -> dict[str, Any]:
 def listing(rules: Iterable[Rule]) -> str:
     listed = list(rules)
     width = max(len(rule.id) for rule in listed)
-    return "".join(f"{rule.id:<{width}}  {rule.severity:<8}  {rule.level:<9}  {rule.title}\n" for rule in listed)
+    return "".join(
+        f"{rule.id:<{width}}  {rule.severity:<8}  {rule.level:<9}  {rule.title}\n"
+        for rule in listed
+    )
 
 
 def index(rules: Iterable[Rule]) -> str:
-    rows = [f"| [{rule.id}]({rule.id}.md) | {rule.severity} | {rule.level} | {rule.title} |" for rule in rules]
-    return "\n".join(["# Rules of the policy pack", "", "| Rule | Severity | Level | Requirement |", "|---|---|---|---|", *rows, ""])
+    rows = [
+        f"| [{rule.id}]({rule.id}.md) | {rule.severity} | {rule.level} | {rule.title} |"
+        for rule in rules
+    ]
+    return "\n".join(
+        [
+            "# Rules of the policy pack",
+            "",
+            "| Rule | Severity | Level | Requirement |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
 
 
 def write(folder: Path) -> None:

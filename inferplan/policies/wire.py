@@ -1,4 +1,6 @@
-"""Resources of the policy SDK as plain data with `UNKNOWN` marks, without the SDK's error for unknown values."""
+"""Resources of the policy SDK as plain data with `UNKNOWN` marks, without the SDK's error for
+unknown values.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -45,11 +47,17 @@ def _plain(value: Any) -> Any:
         return int(value) if value.is_integer() else value
     if isinstance(value, Mapping):
         return plain(value)
-    return [_item(value, place) for place in range(len(value))] if isinstance(value, Sequence) else value
+    return (
+        [_item(value, place) for place in range(len(value))]
+        if isinstance(value, Sequence)
+        else value
+    )
 
 
 def inputs_in_outputs(resource: Any) -> Mapping[str, Any]:
-    """The inputs that the Kubernetes provider stores in outputs, next to a server's values; the outputs for other providers."""
+    """The inputs that the Kubernetes provider stores in outputs, next to a server's values; the
+    outputs for other providers.
+    """
     outputs = plain(resource.props)
     inputs = outputs.get(_INPUTS) if resource.resource_type.startswith("kubernetes:") else None
     return inputs if isinstance(inputs, dict) else outputs
@@ -65,7 +73,9 @@ def resource_of(resource: Any, inputs: Mapping[str, Any]) -> Resource:
         inputs=inputs,
         parent=options.parent or "",
         dependencies=tuple(each.urn for each in getattr(resource, "dependencies", ())),
-        property_dependencies={name: tuple(each.urn for each in listed) for name, listed in sources.items()},
+        property_dependencies={
+            name: tuple(each.urn for each in listed) for name, listed in sources.items()
+        },
         provider=provider.urn if provider is not None else "",
         # The engine gives every resource a provider, except components and providers.
         custom=provider is not None,

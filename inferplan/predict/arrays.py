@@ -1,10 +1,15 @@
-"""numpy, which comes with the extra `predict`: without it, importing this raises UnknownSpeedError with what to install."""
+"""numpy, which comes with the extra `predict`: without it, importing this raises UnknownSpeedError
+with what to install.
+"""
 
 from inferplan.predict.library import INSTALL, UnknownSpeedError
 
 try:
     import numpy as np
 except ImportError as error:
-    raise UnknownSpeedError("numpy is not installed, so no trace is read and nothing is simulated", f"Install it: {INSTALL}") from error
+    raise UnknownSpeedError(
+        "numpy is not installed, so no trace is read and nothing is simulated",
+        f"Install it: {INSTALL}",
+    ) from error
 
 __all__ = ["np"]

@@ -1,4 +1,6 @@
-"""The forecast of one model from the facts of its stack: memory, speed, utilization and price, each with its source or a reason."""
+"""The forecast of one model from the facts of its stack: memory, speed, utilization and price, each
+with its source or a reason.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from inferplan.hardware.prices import price_list
 from inferplan.kube.facts import Subjects
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import milliseconds_of
 from inferplan.predict.batches import Replica, Speed
 from inferplan.predict.library import MEASURE, Band, Memory, UnknownSpeedError, band_of, kernels
 from inferplan.predict.profiles import Measured, differences, key_of, load, measured
-from inferplan.review.cost.prices import price_list
 
 if TYPE_CHECKING:
     from inferplan.predict.traces import Trace
@@ -43,10 +45,12 @@ class Objective:
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """The figures of one model under its traffic. `speed` is None if nothing is known or if the replicas cannot serve it.
+    """The figures of one model under its traffic. `speed` is None if nothing is known or if the
+    replicas cannot serve it.
 
-    `problems` are weights that do not fit and prompts that cannot be served; `reason` says why figures are missing, and what to do.
-    `dollars` are for a million tokens, of prompts and answers together, at the traffic of the file.
+    `problems` are weights that do not fit and prompts that cannot be served; `reason` says why
+    figures are missing, and what to do. `dollars` are for a million tokens, of prompts and answers
+    together, at the traffic of the file.
     """
 
     model: str
@@ -68,18 +72,41 @@ class Forecast:
     problems: tuple[str, ...] = ()
 
 
-def forecasts(subjects: Subjects, root: Path, profiles: Mapping[str, Path] | None = None) -> list[Forecast]:
-    """The forecasts of all models with traffic; `root` has its traces. `profiles` are the files of measured profiles, by model."""
+def forecasts(
+    subjects: Subjects, root: Path, profiles: Mapping[str, Path] | None = None
+) -> list[Forecast]:
+    """The forecasts of all models with traffic; `root` has its traces. `profiles` are the files of
+    measured profiles, by model.
+    """
     return [
-        forecast(name, facts, subjects.get(("pool", facts.get("pool", "")), {}), root, (profiles or {}).get(name))
+        forecast(
+            name,
+            facts,
+            subjects.get(("pool", facts.get("pool", "")), {}),
+            root,
+            (profiles or {}).get(name),
+        )
         for (kind, name), facts in sorted(subjects.items())
         if kind == "model" and facts.get("traffic")
     ]
 
 
-def forecast(name: str, model: Mapping[str, Any], pool: Mapping[str, Any], root: Path, profile: Path | None = None) -> Forecast:
-    """The forecast of the model `name` with the facts `model`, on a pool with the facts `pool`, by its `profile` if that still matches."""
-    facts = {"model": name, "pool": str(model["pool"]), "replicas": model.get("replicas", 0), "objective": objective_of(model)}
+def forecast(
+    name: str,
+    model: Mapping[str, Any],
+    pool: Mapping[str, Any],
+    root: Path,
+    profile: Path | None = None,
+) -> Forecast:
+    """The forecast of the model `name` with the facts `model`, on a pool with the facts `pool`, by
+    its `profile` if that still matches.
+    """
+    facts = {
+        "model": name,
+        "pool": str(model["pool"]),
+        "replicas": model.get("replicas", 0),
+        "objective": objective_of(model),
+    }
     stale = ""
     try:
         traffic, _ = traffic_of(model, root)
@@ -88,25 +115,47 @@ def forecast(name: str, model: Mapping[str, Any], pool: Mapping[str, Any], root:
                 return _measured(model, pool, traffic, profile, facts)
         except UnknownSpeedError as error:
             stale = f"{error}. "
-        return _predicted(model, pool, traffic, facts | {"reason": f"{stale}The figures are predicted" if stale else ""})
+        return _predicted(
+            model,
+            pool,
+            traffic,
+            facts | {"reason": f"{stale}The figures are predicted" if stale else ""},
+        )
     except UnknownSpeedError as error:
         return Forecast(**facts, source="unknown", reason=f"{stale}{error}")
 
 
-def _measured(model: Mapping[str, Any], pool: Mapping[str, Any], traffic: Traffic, path: Path, facts: Mapping[str, Any]) -> Forecast:
-    """The forecast by a profile. Raises UnknownSpeedError if it is not of this image, these options, hardware and lengths."""
+def _measured(
+    model: Mapping[str, Any],
+    pool: Mapping[str, Any],
+    traffic: Traffic,
+    path: Path,
+    facts: Mapping[str, Any],
+) -> Forecast:
+    """The forecast by a profile. Raises UnknownSpeedError if it is not of this image, these
+    options, hardware and lengths.
+    """
     profile = load(path, f"{path.parent.parent.name}/{path.parent.name}/{path.name}")
     if changed := list(differences(profile, key_of(model, pool))):
         raise UnknownSpeedError(
-            f"{profile.path} was measured with {', '.join(changed)}", "Repeat the benchmark and keep its result, or remove the profile"
+            f"{profile.path} was measured with {', '.join(changed)}",
+            "Repeat the benchmark and keep its result, or remove the profile",
         )
-    curve = measured(profile, traffic.input_tokens, traffic.output_tokens, facts["objective"].percentile)
+    curve = measured(
+        profile, traffic.input_tokens, traffic.output_tokens, facts["objective"].percentile
+    )
     basis = f"benchmark {profile.job} ({profile.path})"
-    return Forecast(**facts, source="measured", basis=basis, **_figures(curve, model, pool, traffic, facts))
+    return Forecast(
+        **facts, source="measured", basis=basis, **_figures(curve, model, pool, traffic, facts)
+    )
 
 
 def _figures(
-    curve: Measured | Replica, model: Mapping[str, Any], pool: Mapping[str, Any], traffic: Traffic, facts: Mapping[str, Any]
+    curve: Measured | Replica,
+    model: Mapping[str, Any],
+    pool: Mapping[str, Any],
+    traffic: Traffic,
+    facts: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The figures that follow from the speed of one replica under load."""
     replicas = max(1, facts["replicas"])
@@ -122,20 +171,33 @@ def _figures(
 
 
 def traffic_of(model: Mapping[str, Any], root: Path) -> tuple[Traffic, Trace | None]:
-    """The traffic, and its trace. Of a trace plans judge the mean lengths, and the rate of its busiest five minutes."""
+    """The traffic, and its trace. Of a trace plans judge the mean lengths, and the rate of its
+    busiest five minutes.
+    """
     fact, trace = mapping(model, "traffic"), None
     if "trace" in fact:
         from inferplan.predict.traces import read_trace
 
         trace = read_trace(root / fact["trace"], fact["trace"])
-        means = {"inputTokens": round(trace.prompts.mean()), "outputTokens": round(trace.answers.mean())}
+        means = {
+            "inputTokens": round(trace.prompts.mean()),
+            "outputTokens": round(trace.answers.mean()),
+        }
         fact = {**fact, **means, "requestsPerSecond": trace.busiest}
     prompt = int(fact["inputTokens"])
     cached = prompt * int(fact.get("sharedPrefixPercent", 0)) // 100
     caches = mapping(model, "batching").get("prefixCaching", True)
     rate, answer = float(fact["requestsPerSecond"]), int(fact["outputTokens"])
     shared = min(cached, prompt - 1) if caches else 0
-    return Traffic(requests_per_second=rate, input_tokens=prompt, output_tokens=answer, cached_tokens=shared), trace
+    return (
+        Traffic(
+            requests_per_second=rate,
+            input_tokens=prompt,
+            output_tokens=answer,
+            cached_tokens=shared,
+        ),
+        trace,
+    )
 
 
 def objective_of(model: Mapping[str, Any]) -> Objective:
@@ -144,15 +206,23 @@ def objective_of(model: Mapping[str, Any]) -> Objective:
     return Objective(**times, percentile=int(fact.get("percentile", 95)))
 
 
-def replica_of(model: Mapping[str, Any], pool: Mapping[str, Any], traffic: Traffic) -> tuple[Replica, Memory, int]:
-    """The replica, its memory, and the tokens that its KV cache holds. Raises UnknownSpeedError for what was not measured."""
+def replica_of(
+    model: Mapping[str, Any], pool: Mapping[str, Any], traffic: Traffic
+) -> tuple[Replica, Memory, int]:
+    """The replica, its memory, and the tokens that its KV cache holds. Raises UnknownSpeedError for
+    what was not measured.
+    """
     batching, accelerator = mapping(model, "batching"), str(pool.get("accelerator") or "CPUs")
     if "framework" not in batching:
-        raise UnknownSpeedError(f"nothing predicts models of engine {model.get('engine')} on {accelerator}", MEASURE)
+        raise UnknownSpeedError(
+            f"nothing predicts models of engine {model.get('engine')} on {accelerator}", MEASURE
+        )
     if str(pool.get("resource", "")).partition("/")[2].startswith("mig-"):
         raise UnknownSpeedError(f"nothing predicts slices of {accelerator}", MEASURE)
     steps = kernels(
-        model=str(mapping(model, "traffic").get("model") or mapping(model, "weights").get("path", "")),
+        model=str(
+            mapping(model, "traffic").get("model") or mapping(model, "weights").get("path", "")
+        ),
         accelerator=accelerator,
         framework=batching["framework"],
         tensor_parallel_size=batching["tensorParallelSize"],
@@ -163,36 +233,59 @@ def replica_of(model: Mapping[str, Any], pool: Mapping[str, Any], traffic: Traff
     memory = steps.memory(batching["maxTokensPerStep"])
     resident = memory.weights + memory.other
     share = batching["memoryShare"]
-    room = (memory.capacity - resident) * share if batching.get("ofFree") else memory.capacity * share - resident
+    room = (
+        (memory.capacity - resident) * share
+        if batching.get("ofFree")
+        else memory.capacity * share - resident
+    )
     tokens = int(room // memory.per_token)
     own = traffic.input_tokens - traffic.cached_tokens + traffic.output_tokens // 2
     slots = max(1, min((tokens - traffic.cached_tokens) // max(own, 1), batching["maxSequences"]))
     limits = {"slots": slots, "tokens_per_step": batching["maxTokensPerStep"]}
-    lengths = {"prompt": traffic.input_tokens, "cached": traffic.cached_tokens, "answer": traffic.output_tokens}
+    lengths = {
+        "prompt": traffic.input_tokens,
+        "cached": traffic.cached_tokens,
+        "answer": traffic.output_tokens,
+    }
     return Replica(steps=steps, **lengths, **limits), memory, tokens
 
 
-def _predicted(model: Mapping[str, Any], pool: Mapping[str, Any], traffic: Traffic, facts: Mapping[str, Any]) -> Forecast:
+def _predicted(
+    model: Mapping[str, Any], pool: Mapping[str, Any], traffic: Traffic, facts: Mapping[str, Any]
+) -> Forecast:
     replica, memory, tokens = replica_of(model, pool, traffic)
     context = mapping(model, "batching").get("contextLength")
     longest = traffic.input_tokens + traffic.output_tokens
     facts = {**facts, "source": "predicted", "basis": replica.steps.basis, "memory": memory}
     if tokens <= 0:
-        fatal = f"the weights take {_gib(memory.weights)} of the {_gib(memory.capacity)} of an accelerator, which leaves no KV cache"
+        fatal = (
+            f"the weights take {_gib(memory.weights)} of the {_gib(memory.capacity)} of an"
+            " accelerator, which leaves no KV cache"
+        )
         fatal += ". Raise tensorParallelSize, use a larger accelerator, or quantized weights"
         return Forecast(**facts, traffic=traffic, sequences=0, fatal=fatal)
     problems = []
     if context is not None and context > tokens:
-        problems.append(f"contextLength {context:,} is more than the {tokens:,} tokens that the KV cache holds: the engine does not start")
+        problems.append(
+            f"contextLength {context:,} is more than the {tokens:,} tokens that the KV cache holds:"
+            " the engine does not start"
+        )
     if longest > min(context or longest, tokens):
-        problems.append(f"a request of {longest:,} tokens does not fit: prompts and answers may have {min(context or tokens, tokens):,}")
+        problems.append(
+            f"a request of {longest:,} tokens does not fit: prompts and answers may have"
+            f" {min(context or tokens, tokens):,}"
+        )
     figures = _figures(replica, model, pool, traffic, facts)
     band = band_of(replica.steps.framework, replica.steps.system)
-    return Forecast(**facts, **figures, sequences=replica.slots, band=band, problems=tuple(problems))
+    return Forecast(
+        **facts, **figures, sequences=replica.slots, band=band, problems=tuple(problems)
+    )
 
 
 def hourly_price(model: Mapping[str, Any], pool: Mapping[str, Any]) -> Decimal | None:
-    """The list price of the accelerators of one replica for an hour; None if the price table has no such machine."""
+    """The list price of the accelerators of one replica for an hour; None if the price table has no
+    such machine.
+    """
     for each in map(price_list().machines.get, pool.get("machines", ())):
         if each is not None and each.usd_per_hour is not None and each.accelerators:
             return each.usd_per_hour * int(model.get("accelerators", 1)) / each.accelerators

@@ -1,4 +1,6 @@
-"""Incidents: files of events that are played on a model, before and after a change. docs/prediction.md describes the format."""
+"""Incidents: files of events that are played on a model, before and after a change.
+docs/prediction.md describes the format.
+"""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -8,6 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
+from inferplan.documents.text import clean
 from inferplan.predict.arrays import np
 from inferplan.predict.forecast import objective_of, replica_of, traffic_of
 from inferplan.predict.library import UnknownSpeedError
@@ -15,9 +18,8 @@ from inferplan.predict.profiles import first_problem
 from inferplan.predict.simulation import SIGNALS, Event, Number, Outcome, Part, Simulation, rule_of
 from inferplan.predict.traces import Trace
 from inferplan.predict.words import risk, table_of, turn
-from inferplan.review.rendering.text import clean
-from inferplan.review.risks.kinds import DISRUPTIVE
 from inferplan.review.speed import SpeedReview
+from inferplan.review.steps.kinds import DISRUPTIVE
 
 
 class IncidentError(UnknownSpeedError):
@@ -42,13 +44,20 @@ class Incident(Part):
     def _minutes_within(self) -> Self:
         for index, each in enumerate(self.event):
             if each.minute >= self.minutes:
-                raise ValueError(f"event[{index}].minute is {each.minute:g}, which should be less than minutes, {self.minutes:g}")
+                raise ValueError(
+                    f"event[{index}].minute is {each.minute:g}, which should be less than minutes,"
+                    f" {self.minutes:g}"
+                )
         return self
 
     def broken(self, outcome: Outcome) -> str:
         """The limits that `outcome` breaks, "" for none."""
         lost, late = self.limits.lost, self.limits.late_percent
-        parts = [f"{outcome.lost:,} requests lost, allowed are {lost:,g}"] if lost is not None and outcome.lost > lost else []
+        parts = (
+            [f"{outcome.lost:,} requests lost, allowed are {lost:,g}"]
+            if lost is not None and outcome.lost > lost
+            else []
+        )
         if late is not None and outcome.late_percent > late:
             parts.append(f"{outcome.late_percent:.1f}% of the requests late, allowed are {late:g}%")
         return "; ".join(parts)
@@ -57,26 +66,47 @@ class Incident(Part):
 def read_incident(path: Path, shown: str) -> Incident:
     """The incident in the file `path`. Raises IncidentError."""
     try:
-        return Incident.model_validate({**tomllib.loads(path.read_text(encoding="utf-8")), "name": path.stem})
+        return Incident.model_validate(
+            {**tomllib.loads(path.read_text(encoding="utf-8")), "name": path.stem}
+        )
     except ValidationError as error:
-        raise IncidentError(f"{shown}: {first_problem(error)}. Correct it as docs/prediction.md shows") from None
+        raise IncidentError(
+            f"{shown}: {first_problem(error)}. Correct it as docs/prediction.md shows"
+        ) from None
     except (OSError, ValueError) as error:
-        raise IncidentError(f"{shown} cannot be read: {error}. Write it as docs/prediction.md shows") from None
+        raise IncidentError(
+            f"{shown} cannot be read: {error}. Write it as docs/prediction.md shows"
+        ) from None
 
 
-def play(incident: Incident | None, model: Mapping[str, Any], pool: Mapping[str, Any], root: Path) -> Outcome:
-    """The outcome of the trace, or of requests at the traffic's rate, with the events of `incident`. Raises UnknownSpeedError."""
+def play(
+    incident: Incident | None, model: Mapping[str, Any], pool: Mapping[str, Any], root: Path
+) -> Outcome:
+    """The outcome of the trace, or of requests at the traffic's rate, with the events of
+    `incident`. Raises UnknownSpeedError.
+    """
     (traffic, trace), objective = traffic_of(model, root), objective_of(model)
     if unsupported := sorted(set(model.get("signals", {})) - set(SIGNALS)):
         names = ", ".join(map(to_camel, SIGNALS))
-        rule = f"the scaling rule follows {', '.join(map(to_camel, unsupported))}, which cannot be simulated"
-        raise UnknownSpeedError(rule, f"Simulated are {names}: scale on one of them, or replay the trace in a rehearsal (docs/scaling.md)")
+        rule = (
+            f"the scaling rule follows {', '.join(map(to_camel, unsupported))}, which cannot be"
+            " simulated"
+        )
+        raise UnknownSpeedError(
+            rule,
+            f"Simulated are {names}: scale on one of them, or replay the trace in a rehearsal"
+            " (docs/scaling.md)",
+        )
     replica, _, tokens = replica_of(model, pool, traffic)
     if tokens <= 0:
-        raise UnknownSpeedError("the weights do not fit, so nothing can be simulated", "Raise tensorParallelSize")
+        raise UnknownSpeedError(
+            "the weights do not fit, so nothing can be simulated", "Raise tensorParallelSize"
+        )
     if trace is None:
         minutes = 60.0 if incident is None else incident.minutes
-        trace = _poisson(traffic.requests_per_second, minutes * 60, traffic.input_tokens, traffic.output_tokens)
+        trace = _poisson(
+            traffic.requests_per_second, minutes * 60, traffic.input_tokens, traffic.output_tokens
+        )
     events = () if incident is None else incident.event
     for each in events:
         if each.kind == "trafficMultiplied":
@@ -95,22 +125,53 @@ def _poisson(rate: float, seconds: float, prompt: int, answer: int) -> Trace:
 def _multiplied(trace: Trace, start: float, end: float, factor: float) -> Trace:
     """`trace` with `factor` times as many requests between `start` and `end`."""
     inside = np.flatnonzero((trace.arrivals >= start) & (trace.arrivals < end))
-    chosen = np.random.default_rng(1).choice(inside, size=round(max(factor - 1, 0) * inside.size)) if inside.size else inside
-    times = np.concatenate([trace.arrivals, trace.arrivals[chosen] + np.random.default_rng(2).uniform(0, 1, chosen.size)])
+    chosen = (
+        np.random.default_rng(1).choice(inside, size=round(max(factor - 1, 0) * inside.size))
+        if inside.size
+        else inside
+    )
+    times = np.concatenate(
+        [
+            trace.arrivals,
+            trace.arrivals[chosen] + np.random.default_rng(2).uniform(0, 1, chosen.size),
+        ]
+    )
     order = np.argsort(times, kind="stable")
-    return Trace(times[order], *(np.concatenate([own, own[chosen]])[order] for own in (trace.prompts, trace.answers)))
+    return Trace(
+        times[order],
+        *(np.concatenate([own, own[chosen]])[order] for own in (trace.prompts, trace.answers)),
+    )
 
 
-def with_incidents(reviewed: SpeedReview, played: Iterable[tuple[Incident, *tuple[Outcome | str, ...]]]) -> SpeedReview:
-    """`reviewed` with the incidents that were played before and after the change: their outcomes, or why there is none. A broken limit is a risk."""
+def with_incidents(
+    reviewed: SpeedReview, played: Iterable[tuple[Incident, *tuple[Outcome | str, ...]]]
+) -> SpeedReview:
+    """`reviewed` with the incidents that were played before and after the change: their outcomes,
+    or why there is none. A broken limit is a risk.
+    """
     rows, risks = [], list(reviewed.risks)
     for incident, *outcomes in played:
-        sides = [("", each) if isinstance(each, str) else (f"{each.lost:,}", f"{each.late_percent:.1f}%") for each in outcomes]
+        sides = [
+            ("", each) if isinstance(each, str) else (f"{each.lost:,}", f"{each.late_percent:.1f}%")
+            for each in outcomes
+        ]
         rows.append(
-            (clean(incident.name), clean(incident.model), *(turn(clean(was), clean(will)) for was, will in zip(*sides, strict=True)))
+            (
+                clean(incident.name),
+                clean(incident.model),
+                *(turn(clean(was), clean(will)) for was, will in zip(*sides, strict=True)),
+            )
         )
         if not isinstance(outcomes[1], str) and (cause := incident.broken(outcomes[1])):
             consequence = "the incident that this file repeats would hurt users again"
-            risks.append(risk(incident.model, f"does not survive incident {clean(incident.name)}", cause, consequence, DISRUPTIVE))
+            risks.append(
+                risk(
+                    incident.model,
+                    f"does not survive incident {clean(incident.name)}",
+                    cause,
+                    consequence,
+                    DISRUPTIVE,
+                )
+            )
     table = table_of("Incidents", ("incident", "model", "requests lost", "requests late"), rows)
     return SpeedReview((*reviewed.tables, table), tuple(risks))

@@ -1,4 +1,6 @@
-"""The only module that knows aiconfigurator: times of an engine's steps and its memory, from kernels measured on real accelerators."""
+"""The only module that knows aiconfigurator: times of an engine's steps and its memory, from
+kernels measured on real accelerators.
+"""
 
 import logging
 import re
@@ -23,7 +25,8 @@ INSTALL = "pip install 'inferplan[predict]'"
 # Endings and beginnings of names of the same layers: instruction tuning changes no size.
 _SAME_LAYERS = re.compile(r"^meta-|-(instruct|it|chat|base|hf)(?=-|$)")
 
-# Activations of a token in widths of the model, by the largest tensor parallel size: the library's default for dense models.
+# Activations of a token in widths of the model, by the largest tensor parallel size: the library's
+# default for dense models.
 _ACTIVATIONS = ((1, 10), (2, 6), (64, 5))
 
 
@@ -37,7 +40,9 @@ class UnknownSpeedError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Bytes on one accelerator: of the weights, of what else the engine holds, of the whole accelerator, and of a token in the KV cache."""
+    """Bytes on one accelerator: of the weights, of what else the engine holds, of the whole
+    accelerator, and of a token in the KV cache.
+    """
 
     weights: float
     other: float
@@ -51,25 +56,45 @@ def tables() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def known_models() -> tuple[str, ...]:
-    """The models whose layers the library knows, as Hugging Face names them. Nothing of the library is imported."""
+    """The models whose layers the library knows, as Hugging Face names them. Nothing of the library
+    is imported.
+    """
     spec = find_spec(_MODULE)
     if spec is None or not spec.submodule_search_locations:
-        raise UnknownSpeedError("aiconfigurator-core is not installed, so nothing is predicted", f"Install it: {INSTALL}")
+        raise UnknownSpeedError(
+            "aiconfigurator-core is not installed, so nothing is predicted",
+            f"Install it: {INSTALL}",
+        )
     names = (each.name for each in files(_MODULE).joinpath("model_configs").iterdir())
-    return tuple(sorted(name.removesuffix("_config.json").replace("--", "/") for name in names if not name.endswith("_quant_config.json")))
+    return tuple(
+        sorted(
+            name.removesuffix("_config.json").replace("--", "/")
+            for name in names
+            if not name.endswith("_quant_config.json")
+        )
+    )
 
 
 def library_model(name: str) -> tuple[str, str | None]:
-    """The library's name of the model `name`, and the quantization that the name implies. Raises UnknownSpeedError."""
+    """The library's name of the model `name`, and the quantization that the name implies. Raises
+    UnknownSpeedError.
+    """
     aliases = {_key(alias): target for alias, target in tables()["aliases"].items()}
     by_key = {_key(each): each for each in reversed(known_models())} | aliases
     match = by_key.get(_key(name))
     if match is None:
-        near = get_close_matches(_key(name), [_key(each) for each in known_models()], n=1, cutoff=0.6)
-        example = f", such as {next(each for each in known_models() if _key(each) == near[0])}" if near else ""
+        near = get_close_matches(
+            _key(name), [_key(each) for each in known_models()], n=1, cutoff=0.6
+        )
+        example = (
+            f", such as {next(each for each in known_models() if _key(each) == near[0])}"
+            if near
+            else ""
+        )
         raise UnknownSpeedError(
             f"aiconfigurator {_version()} does not know the layers of {name!r}",
-            f"Set traffic.model to the published model with the same layers{example}, or measure it (docs/prediction.md)",
+            f"Set traffic.model to the published model with the same layers{example}, or measure it"
+            " (docs/prediction.md)",
         )
     model, _, quantization = match.partition(" ")
     return model, quantization or None
@@ -87,7 +112,9 @@ def _version() -> str:
 
 
 class Kernels:
-    """Times of the steps of one replica in seconds. Every call raises UnknownSpeedError for what was not measured."""
+    """Times of the steps of one replica in seconds. Every call raises UnknownSpeedError for what
+    was not measured.
+    """
 
     def __init__(
         self,
@@ -104,10 +131,18 @@ class Kernels:
         self.model, implied = library_model(model)
         self._subject = f"{self.model} on {accelerator} with {framework}"
         size = tensor_parallel_size
-        self._parallel = {"tp_size": size, "pp_size": pipeline_parallel_size, "moe_tp_size": size, "moe_ep_size": 1}
+        self._parallel = {
+            "tp_size": size,
+            "pp_size": pipeline_parallel_size,
+            "moe_tp_size": size,
+            "moe_ep_size": 1,
+        }
         self._quantized = {
             name: None if value is None else _listed(name, value)
-            for name, value in (("gemm_quant_mode", quantization or implied), ("kvcache_quant_mode", cache_type))
+            for name, value in (
+                ("gemm_quant_mode", quantization or implied),
+                ("kvcache_quant_mode", cache_type),
+            )
         }
         self._seconds = cache(self._measured)
         self._handle = self._call(self._compile)
@@ -117,11 +152,17 @@ class Kernels:
         from aiconfigurator_core.sdk import perf_database
         from aiconfigurator_core.sdk.engine import EngineHandle
 
-        # The library reads its tables of systems again for each model, in pure Python: half of the time of a plan.
-        fast = {"safe_load": partial(yaml.load, Loader=yaml.CSafeLoader), "SafeLoader": yaml.CSafeLoader}
+        # The library reads its tables of systems again for each model, in pure Python: half of the
+        # time of a plan.
+        fast = {
+            "safe_load": partial(yaml.load, Loader=yaml.CSafeLoader),
+            "SafeLoader": yaml.CSafeLoader,
+        }
         perf_database.yaml = SimpleNamespace(**(vars(yaml) | fast))
         self.data = perf_database.resolve_query_version(self.system, self.framework, "current")
-        return EngineHandle.compile(self.model, self.system, self.framework, **self._parallel, **self._quantized)
+        return EngineHandle.compile(
+            self.model, self.system, self.framework, **self._parallel, **self._quantized
+        )
 
     @property
     def basis(self) -> str:
@@ -141,27 +182,39 @@ class Kernels:
     def _measured(self, method: str, *arguments: int) -> float:
         milliseconds = self._call(getattr(self._handle, method), *arguments)
         if (tier := self._handle.last_provenance()) is not None:
-            raise UnknownSpeedError(f"aiconfigurator estimates this step ({tier}) and has not measured it", MEASURE)
+            raise UnknownSpeedError(
+                f"aiconfigurator estimates this step ({tier}) and has not measured it", MEASURE
+            )
         return milliseconds / 1000
 
     def memory(self, tokens_per_step: int) -> Memory:
         return self._call(self._memory, tokens_per_step)
 
     def _memory(self, tokens_per_step: int) -> Memory:
-        # Not through the library's own estimate: it imports pandas, which takes longer than all that it answers.
+        # Not through the library's own estimate: it imports pandas, which takes longer than all
+        # that it answers.
         from aiconfigurator_core.sdk.config_builders import build_model_config
         from aiconfigurator_core.sdk.models import get_model
         from aiconfigurator_core.sdk.perf_database import get_database
 
         size = self._parallel["tp_size"]
-        model = get_model(self.model, build_model_config(attention_dp_size=1, **self._parallel, **self._quantized), self.framework)
+        model = get_model(
+            self.model,
+            build_model_config(attention_dp_size=1, **self._parallel, **self._quantized),
+            self.framework,
+        )
         spec = get_database(self.system, self.framework, self.data).system_spec
-        links = {count: amount for count, amount in spec["misc"]["nccl_mem"].items() if count <= size}
+        links = {
+            count: amount for count, amount in spec["misc"]["nccl_mem"].items() if count <= size
+        }
         factor = next(each for limit, each in _ACTIVATIONS if size <= limit)
         width = model._num_heads * model._head_size  # noqa: SLF001 - the library has no other name for it
         return Memory(
-            weights=sum(each.get_weights() for each in model.context_ops) / self._parallel["pp_size"],
-            other=spec["misc"]["other_mem"] + links[max(links)] + 2 * tokens_per_step * width * factor,
+            weights=sum(each.get_weights() for each in model.context_ops)
+            / self._parallel["pp_size"],
+            other=spec["misc"]["other_mem"]
+            + links[max(links)]
+            + 2 * tokens_per_step * width * factor,
             capacity=spec["gpu"]["mem_capacity"],
             per_token=model.get_kvcache_bytes_per_sequence(1),
         )
@@ -174,16 +227,22 @@ class Kernels:
             raise
         except Exception as error:  # noqa: BLE001 - see above
             text = re.sub(r"/\S*/site-packages/", "", " ".join(str(error).split()))[:200]
-            raise UnknownSpeedError(f"aiconfigurator {_version()} cannot predict {self._subject}: {text}", MEASURE) from None
+            raise UnknownSpeedError(
+                f"aiconfigurator {_version()} cannot predict {self._subject}: {text}", MEASURE
+            ) from None
 
 
 def _listed(name: str, value: str) -> str:
-    """The library's word for `value` in the table `name`. Raises UnknownSpeedError for one that it does not have."""
+    """The library's word for `value` in the table `name`. Raises UnknownSpeedError for one that it
+    does not have.
+    """
     words = tables()[name]
     if value not in words:
         own = "" if name == "systems" else ", and for the checkpoint's own type"
         remedy = f"It has them for {', '.join(words)}{own}. {MEASURE}"
-        raise UnknownSpeedError(f"aiconfigurator {_version()} has no measured kernels for {value}", remedy)
+        raise UnknownSpeedError(
+            f"aiconfigurator {_version()} has no measured kernels for {value}", remedy
+        )
     return words[value]
 
 
@@ -192,7 +251,9 @@ kernels = cache(Kernels)
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """Relative errors that 80% of `comparisons` measurements kept; `exact` is False if none was on this accelerator."""
+    """Relative errors that 80% of `comparisons` measurements kept; `exact` is False if none was on
+    this accelerator.
+    """
 
     ttft: float
     itl: float

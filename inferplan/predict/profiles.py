@@ -1,4 +1,6 @@
-"""Measured profiles: results of a benchmark of one model on one pool, used while image, options and hardware are the same."""
+"""Measured profiles: results of a benchmark of one model on one pool, used while image, options and
+hardware are the same.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +35,9 @@ class _Row(BaseModel):
 
 
 class Profile(BaseModel):
-    """One profile. `key` is what has to match; `measurements` have prompt tokens, clients, tokens per second and latencies."""
+    """One profile. `key` is what has to match; `measurements` have prompt tokens, clients, tokens
+    per second and latencies.
+    """
 
     model_config = _Row.model_config
 
@@ -49,12 +53,32 @@ class Profile(BaseModel):
 def key_of(model: Mapping[str, Any], pool: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts that a measurement depends on: image, options and hardware."""
     facts = {name: model.get(name, {}) for name in _FACTS}
-    facts["batching"] = {name: value for name, value in facts["batching"].items() if name not in _TIMES}
-    return {**facts, "weights": mapping(model, "weights").get("path"), "accelerator": pool.get("accelerator")}
+    facts["batching"] = {
+        name: value for name, value in facts["batching"].items() if name not in _TIMES
+    }
+    return {
+        **facts,
+        "weights": mapping(model, "weights").get("path"),
+        "accelerator": pool.get("accelerator"),
+    }
 
 
-def document(key: Mapping[str, Any], *, job: str, replicas: int, output_tokens: int, rows: Sequence[Mapping[str, Any]]) -> str:
-    body = {"format": FORMAT, "key": key, "job": job, "replicas": replicas, "outputTokens": output_tokens, "measurements": list(rows)}
+def document(
+    key: Mapping[str, Any],
+    *,
+    job: str,
+    replicas: int,
+    output_tokens: int,
+    rows: Sequence[Mapping[str, Any]],
+) -> str:
+    body = {
+        "format": FORMAT,
+        "key": key,
+        "job": job,
+        "replicas": replicas,
+        "outputTokens": output_tokens,
+        "measurements": list(rows),
+    }
     return json.dumps(body, indent=1, sort_keys=True) + "\n"
 
 
@@ -75,13 +99,16 @@ def load(path: Path, shown: str) -> Profile:
     except (OSError, ValidationError) as error:
         reason = str(error) if isinstance(error, OSError) else first_problem(error)
         raise UnknownSpeedError(
-            f"{shown} is not a profile of format {FORMAT}: {reason}", "Write it again with inferplan benchmark --keep, or remove it"
+            f"{shown} is not a profile of format {FORMAT}: {reason}",
+            "Write it again with inferplan benchmark --keep, or remove it",
         ) from None
 
 
 def differences(profile: Profile, key: Mapping[str, Any]) -> Iterator[str]:
     """The parts of `key` that differ from those of the measurement."""
-    old, new = ({**each, **mapping(each, "batching"), "batching": None} for each in (profile.key, key))
+    old, new = (
+        {**each, **mapping(each, "batching"), "batching": None} for each in (profile.key, key)
+    )
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
             yield f"{name} {old.get(name)!r} instead of {new.get(name)!r}"
@@ -104,26 +131,50 @@ class Measured:
         after = next(index for index, point in enumerate(self.points) if point[0] >= rate)
         (low, *old), (high, *new) = self.points[max(after - 1, 0)], self.points[after]
         part = (rate - low) / (high - low) if high > low else 0.0
-        ttft, itl, running = (first + part * (last - first) for first, last in zip(old, new, strict=True))
+        ttft, itl, running = (
+            first + part * (last - first) for first, last in zip(old, new, strict=True)
+        )
         return Speed(ttft=ttft, itl=itl, running=running)
 
 
 def measured(profile: Profile, prompt: int, answer: int, percentile: int) -> Measured:
-    """The measurements of prompts and answers like these. Raises UnknownSpeedError if there are none."""
-    nearest = min((row.prompt_tokens for row in profile.measurements), key=lambda each: (abs(each - prompt), each), default=0)
-    for what, had, wanted in (("prompts", nearest, prompt), ("answers", profile.output_tokens, answer)):
+    """The measurements of prompts and answers like these. Raises UnknownSpeedError if there are
+    none.
+    """
+    nearest = min(
+        (row.prompt_tokens for row in profile.measurements),
+        key=lambda each: (abs(each - prompt), each),
+        default=0,
+    )
+    for what, had, wanted in (
+        ("prompts", nearest, prompt),
+        ("answers", profile.output_tokens, answer),
+    ):
         if abs(had - wanted) > _LENGTHS * wanted:
             raise UnknownSpeedError(
                 f"{profile.path} has no {what} of about {wanted} tokens (the nearest are of {had})",
-                "Add them to inferplan:benchmark, and keep the result with inferplan benchmark --keep",
+                "Add them to inferplan:benchmark, and keep the result with inferplan benchmark"
+                " --keep",
             )
     name = "p50" if percentile <= 50 else "p95" if percentile <= 95 else "p99"
-    rows = [(row, row.ttft_ms.get(name), row.itl_ms.get(name)) for row in profile.measurements if row.prompt_tokens == nearest]
+    rows = [
+        (row, row.ttft_ms.get(name), row.itl_ms.get(name))
+        for row in profile.measurements
+        if row.prompt_tokens == nearest
+    ]
     points = [
-        (row.tokens_per_second / profile.output_tokens / profile.replicas, ttft / 1000, itl / 1000, row.concurrency)
+        (
+            row.tokens_per_second / profile.output_tokens / profile.replicas,
+            ttft / 1000,
+            itl / 1000,
+            row.concurrency,
+        )
         for row, ttft, itl in rows
         if row.tokens_per_second and ttft and itl
     ]
     if not points:
-        raise UnknownSpeedError(f"{profile.path} has no {name} of prompts of {nearest} tokens", "Repeat the benchmark with more requests")
+        raise UnknownSpeedError(
+            f"{profile.path} has no {name} of prompts of {nearest} tokens",
+            "Repeat the benchmark with more requests",
+        )
     return Measured(sorted(points))

@@ -1,7 +1,9 @@
-"""Requests on replicas under the stack's scaling rule, one by one: who is late, who is lost, and what runs when.
+"""Requests on replicas under the stack's scaling rule, one by one: who is late, who is lost, and
+what runs when.
 
-Each request goes to a ready replica at random, as a Service sends it, waits for a slot and for the prompts before it, and then gets a token
-for each step of that batch. The scaler looks every 15 seconds, at figures that are half a scrape old, by the rules of a HorizontalPodAutoscaler.
+Each request goes to a ready replica at random, as a Service sends it, waits for a slot and for the
+prompts before it, and then gets a token for each step of that batch. The scaler looks every 15
+seconds, at figures that are half a scrape old, by the rules of a HorizontalPodAutoscaler.
 """
 
 import heapq
@@ -34,8 +36,9 @@ _WAKING_SECONDS = 120.0
 class Rule:
     """The number of replicas and what it follows; times in seconds.
 
-    `start` is the time until a new replica is ready, `period` that of the policies of growth, `window` the low load before a replica stops.
-    A bad revision ends its replica after `drain`; with `surge` it stays until its successor is ready, which a bad revision never is.
+    `start` is the time until a new replica is ready, `period` that of the policies of growth,
+    `window` the low load before a replica stops. A bad revision ends its replica after `drain`;
+    with `surge` it stays until its successor is ready, which a bad revision never is.
     """
 
     least: int
@@ -58,7 +61,9 @@ Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Event(Part):
-    """Something that happens: replicas go, `factor` times the traffic comes, or no successor becomes ready."""
+    """Something that happens: replicas go, `factor` times the traffic comes, or no successor
+    becomes ready.
+    """
 
     kind: Literal["nodeLost", "spotReclaimed", "trafficMultiplied", "badRevision"]
     minute: Number
@@ -72,8 +77,16 @@ class Event(Part):
 
     @property
     def until(self) -> float:
-        """The second of the end: after ten minutes by default for a bad revision, never for traffic."""
-        return self.second + 60 * (self.for_minutes if self.for_minutes is not None else 10 if self.kind == "badRevision" else 1e6)
+        """The second of the end: after ten minutes by default for a bad revision, never for
+        traffic.
+        """
+        return self.second + 60 * (
+            self.for_minutes
+            if self.for_minutes is not None
+            else 10
+            if self.kind == "badRevision"
+            else 1e6
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +106,16 @@ class Outcome:
 
 
 class _Server:
-    __slots__ = ("done", "load", "prompts_until", "ready_at", "seen", "slots_at", "starts", "stopping")
+    __slots__ = (
+        "done",
+        "load",
+        "prompts_until",
+        "ready_at",
+        "seen",
+        "slots_at",
+        "starts",
+        "stopping",
+    )
 
     def __init__(self, ready_at: float) -> None:
         self.ready_at, self.prompts_until, self.seen, self.load = ready_at, 0.0, 0.0, 0.0
@@ -118,7 +140,9 @@ class _Server:
 class Simulation:
     """A run of `trace` on replicas like `replica`."""
 
-    def __init__(self, trace: Trace, replica: Replica, rule: Rule, limits: tuple[float | None, float | None]) -> None:
+    def __init__(
+        self, trace: Trace, replica: Replica, rule: Rule, limits: tuple[float | None, float | None]
+    ) -> None:
         self.trace, self.rule, self.slots = trace, rule, replica.slots
         sizes = np.unique(np.geomspace(1, replica.slots, 24).astype(int))
         steps = [replica.decode(float(size)) for size in sizes]
@@ -126,7 +150,8 @@ class Simulation:
         middle = replica.prefill(replica.slots / 4)
         self.prompt_share = min(replica.delay(replica.slots / 4) / middle, 1.0)
         new = trace.prompts * (replica.prompt - replica.cached) / replica.prompt
-        # Times of prompts grow with their length; the attention's square shows only far above the mean.
+        # Times of prompts grow with their length; the attention's square shows only far above the
+        # mean.
         self.prefills: list[float] = (middle * new / (replica.prompt - replica.cached)).tolist()
         self.ttft, self.itl = (each or math.inf for each in limits)
         self.servers = [_Server(0.0) for _ in range(rule.least)]
@@ -142,7 +167,12 @@ class Simulation:
     def run(self, events: Sequence[Event] = ()) -> Outcome:
         pending = sorted(events, key=lambda each: each.second)
         chances = np.random.default_rng(3).random(len(self.prefills)).tolist()
-        columns = (self.trace.arrivals.tolist(), self.prefills, self.trace.answers.tolist(), chances)
+        columns = (
+            self.trace.arrivals.tolist(),
+            self.prefills,
+            self.trace.answers.tolist(),
+            chances,
+        )
         tick = 0.0
         for now, prefill, answer, chance in zip(*columns, strict=True):
             while tick <= now:
@@ -165,7 +195,9 @@ class Simulation:
         ready = [each for each in self.servers if each.ready_at <= now < each.stopping]
         if not ready and not self.rule.least:
             # The gateway holds requests while the first replica starts.
-            ready = [each for each in self.servers if now < each.stopping] or [_Server(now + _TICK + self.rule.start)]
+            ready = [each for each in self.servers if now < each.stopping] or [
+                _Server(now + _TICK + self.rule.start)
+            ]
             self.servers += [each for each in ready if each not in self.servers]
         if not ready:
             self.lost += 1
@@ -180,7 +212,10 @@ class Simulation:
         best.prompts_until = first = begin + prefill
         if begin > now:
             best.starts.append(begin)
-        best.load = best.load * math.exp((best.seen - now) / _MEMORY_SECONDS) + prefill * self.prompt_share / _MEMORY_SECONDS
+        best.load = (
+            best.load * math.exp((best.seen - now) / _MEMORY_SECONDS)
+            + prefill * self.prompt_share / _MEMORY_SECONDS
+        )
         best.seen = now
         alone = self.steps[min(count + 1, self.slots)]
         step = alone / (1 - min(best.load, 0.95))
@@ -196,9 +231,20 @@ class Simulation:
         if self.timeline[-1][1] != len(ready):
             self.timeline.append((now, len(ready)))
         running = [each.running(now) for each in ready]
-        waiting, queued = (float(sum(column)) for column in zip((0, 0), *(each.waiting(now) for each in ready), strict=True))
+        waiting, queued = (
+            float(sum(column))
+            for column in zip((0, 0), *(each.waiting(now) for each in ready), strict=True)
+        )
         total = float(sum(running))
-        self.history.append(dict(zip(SIGNALS, (waiting, 100.0 * total / self.slots, total + queued, total + queued), strict=True)))
+        self.history.append(
+            dict(
+                zip(
+                    SIGNALS,
+                    (waiting, 100.0 * total / self.slots, total + queued, total + queued),
+                    strict=True,
+                )
+            )
+        )
         wanted = self._wanted(now, len(alive)) if self.rule.signals else self.rule.least
         self.wanted.append((now, wanted))
         while self.wanted[0][0] < now - self.rule.window:
@@ -206,10 +252,16 @@ class Simulation:
         self._scale(now, alive, wanted)
 
     def _wanted(self, now: float, current: int) -> int:
-        figures, wanted = self.history[0], max(self.rule.least, int(now - self.asked_at < _WAKING_SECONDS))
+        figures, wanted = (
+            self.history[0],
+            max(self.rule.least, int(now - self.asked_at < _WAKING_SECONDS)),
+        )
         for signal, target in self.rule.signals.items():
             ratio = figures[signal] / (max(current, 1) * target)
-            wanted = max(wanted, current if abs(ratio - 1) <= _TOLERANCE else math.ceil(figures[signal] / target))
+            wanted = max(
+                wanted,
+                current if abs(ratio - 1) <= _TOLERANCE else math.ceil(figures[signal] / target),
+            )
         return min(wanted, self.rule.most)
 
     def _scale(self, now: float, alive: list[_Server], wanted: int) -> None:
@@ -217,29 +269,51 @@ class Simulation:
             self.grown.popleft()
         before = len(alive) - sum(count for _, count in self.grown)
         if (count := min(wanted, max(2 * before, before + 1, self.rule.least)) - len(alive)) > 0:
-            self.servers += [_Server(max(now, self.broken_until) + self.rule.start) for _ in range(count)]
+            self.servers += [
+                _Server(max(now, self.broken_until) + self.rule.start) for _ in range(count)
+            ]
             self.grown.append((now, count))
         elif max(each for _, each in self.wanted) < len(alive) and now - self.shrunk_at >= 60:
             min(alive, key=lambda each: len(each.done)).stopping = now
             self.shrunk_at = now
 
     def _happen(self, event: Event) -> None:
-        stops, end = event.replicas, event.second + {"spotReclaimed": _NOTICE, "badRevision": self.rule.drain}.get(event.kind, 0.0)
+        stops, end = (
+            event.replicas,
+            event.second
+            + {"spotReclaimed": _NOTICE, "badRevision": self.rule.drain}.get(event.kind, 0.0),
+        )
         if event.kind == "badRevision":
             self.broken_until = max(self.broken_until, event.until)
             stops = int(not self.rule.surge)
-        alive = sorted((each for each in self.servers if each.stopping > event.second), key=lambda each: each.ready_at)
+        alive = sorted(
+            (each for each in self.servers if each.stopping > event.second),
+            key=lambda each: each.ready_at,
+        )
         for server in alive[:stops]:
             self.lost += sum(done > end for done in server.done)
             server.done = sorted(done for done in server.done if done <= end)
             server.stopping = event.second
-            self.servers.append(_Server(max(event.second + _NODE_SECONDS, self.broken_until) + self.rule.start))
+            self.servers.append(
+                _Server(max(event.second + _NODE_SECONDS, self.broken_until) + self.rule.start)
+            )
 
 
 def rule_of(model: Mapping[str, Any]) -> Rule:
     """The scaling rule in the facts of a model."""
     batching = model.get("batching", {})
-    start, window = (float(batching.get(name, 300)) for name in ("startSeconds", "stabilizationSeconds"))
+    start, window = (
+        float(batching.get(name, 300)) for name in ("startSeconds", "stabilizationSeconds")
+    )
     times = {"start": start, "period": max(1.0, min(start, 1800)), "window": min(window, 3600)}
-    changes = {"drain": float(model.get("drainSeconds", 60)), "surge": model.get("rollout") == "surge"}
-    return Rule(least=int(model["replicas"]), most=int(model["maxReplicas"]), signals=model.get("signals", {}), **times, **changes)
+    changes = {
+        "drain": float(model.get("drainSeconds", 60)),
+        "surge": model.get("rollout") == "surge",
+    }
+    return Rule(
+        least=int(model["replicas"]),
+        most=int(model["maxReplicas"]),
+        signals=model.get("signals", {}),
+        **times,
+        **changes,
+    )

@@ -1,4 +1,6 @@
-"""The cheapest pool, parallel size, replicas and batch limit that meet an objective, and the next candidates."""
+"""The cheapest pool, parallel size, replicas and batch limit that meet an objective, and the next
+candidates.
+"""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -18,7 +20,9 @@ HOURS = 730
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One way to serve the model: facts of the model on `pool`, and its forecast. `monthly` is None without a list price."""
+    """One way to serve the model: facts of the model on `pool`, and its forecast. `monthly` is None
+    without a list price.
+    """
 
     pool: str
     parallel: int
@@ -34,15 +38,25 @@ class Candidate:
         """Cheapest first; candidates that fit their pool and have a price before the others."""
         speed = self.forecast.speed
         price = Decimal(0) if self.monthly is None else self.monthly
-        return self.monthly is None, self.nodes > self.most_nodes, price, self.parallel * self.replicas, speed.ttft if speed else math.inf
+        return (
+            self.monthly is None,
+            self.nodes > self.most_nodes,
+            price,
+            self.parallel * self.replicas,
+            speed.ttft if speed else math.inf,
+        )
 
 
 Places = Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
-"""Pools that a model could run on, by name: the facts of the model there, with the default batching, and those of the pool."""
+"""Pools that a model could run on, by name: the facts of the model there, with the default
+batching, and those of the pool.
+"""
 
 
 def candidates(model: str, places: Places) -> tuple[list[Candidate], list[str]]:
-    """The candidates that meet the objective, cheapest first, and why a pool or parallel size has none."""
+    """The candidates that meet the objective, cheapest first, and why a pool or parallel size has
+    none.
+    """
     matches: list[Candidate] = []
     reasons: list[str] = []
     for name, (facts, pool) in places.items():
@@ -53,17 +67,27 @@ def candidates(model: str, places: Places) -> tuple[list[Candidate], list[str]]:
             elif "does not know the layers" in best:
                 return [], [best]
             else:
-                reasons.append(f"{name}{f', tensorParallelSize {parallel}' if 'objective' in best else ''}: {best}")
+                reasons.append(
+                    f"{name}{f', tensorParallelSize {parallel}' if 'objective' in best else ''}:"
+                    f" {best}"
+                )
     return sorted(matches, key=lambda each: each.order), list(dict.fromkeys(reasons))
 
 
-def _smallest(model: str, facts: Mapping[str, Any], name: str, pool: Mapping[str, Any], parallel: int) -> Candidate | str:
+def _smallest(
+    model: str, facts: Mapping[str, Any], name: str, pool: Mapping[str, Any], parallel: int
+) -> Candidate | str:
     """The candidate with the fewest replicas, or the reason if there is none."""
 
     def made(replicas: int, sequences: int | None = None) -> Forecast:
         limit = {} if sequences is None else {"maxSequences": sequences}
         batching = {**facts["batching"], "tensorParallelSize": parallel, **limit}
-        return forecast(model, {**facts, "batching": batching, "replicas": replicas, "accelerators": parallel}, pool, Path())
+        return forecast(
+            model,
+            {**facts, "batching": batching, "replicas": replicas, "accelerators": parallel},
+            pool,
+            Path(),
+        )
 
     default = made(1)
     if default.source == "unknown" or default.fatal:
@@ -87,13 +111,23 @@ def _smallest(model: str, facts: Mapping[str, Any], name: str, pool: Mapping[str
         if not _keeps(made(replicas * 1000)):
             break  # not even the least possible load helps
     speed = made(_MOST_REPLICAS).speed
-    times = "" if speed is None else f": TTFT {seconds(speed.ttft)}, ITL {seconds(speed.itl)} with {_MOST_REPLICAS} replicas"
+    times = (
+        ""
+        if speed is None
+        else (
+            f": TTFT {seconds(speed.ttft)}, ITL {seconds(speed.itl)} with {_MOST_REPLICAS} replicas"
+        )
+    )
     return f"no number of replicas meets the objective{times}"
 
 
 def _keeps(made: Forecast) -> bool:
     limits = made.objective
-    return made.speed is not None and made.speed.ttft <= (limits.ttft or math.inf) and made.speed.itl <= (limits.itl or math.inf)
+    return (
+        made.speed is not None
+        and made.speed.ttft <= (limits.ttft or math.inf)
+        and made.speed.itl <= (limits.itl or math.inf)
+    )
 
 
 def gives_up(each: Candidate, best: Candidate) -> Iterator[str]:

@@ -15,7 +15,11 @@ _HOLE_SECONDS = 3600
 _WINDOW = 300
 _MOST_TOKENS = 10_000_000
 _AZURE = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
-_OTHERS = (("timestamp", "created_time"), ("input_length", "input_tokens"), ("output_length", "output_tokens"))
+_OTHERS = (
+    ("timestamp", "created_time"),
+    ("input_length", "input_tokens"),
+    ("output_length", "output_tokens"),
+)
 _NAMES = tuple((*names, azure) for names, azure in zip(_OTHERS, _AZURE, strict=True))
 
 
@@ -45,35 +49,49 @@ def read_trace(path: Path, shown: str) -> Trace:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(_rows(file, shown))
     except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{shown} cannot be read: {error}. Name a file below the project's folder in traffic.trace") from None
+        raise TraceError(
+            f"{shown} cannot be read: {error}. Name a file below the project's folder in"
+            " traffic.trace"
+        ) from None
     if len(rows) < 2:
-        raise TraceError(f"{shown} has {len(rows)} requests. A trace needs at least 2; record more, or write requestsPerSecond instead")
+        raise TraceError(
+            f"{shown} has {len(rows)} requests. A trace needs at least 2; record more, or write"
+            " requestsPerSecond instead"
+        )
     lines, times, prompts, answers = (np.array(column) for column in zip(*rows, strict=True))
     _check(shown, lines, times, prompts, answers)
     return Trace(times - times[0], prompts.astype(int), np.maximum(answers.astype(int), 1))
 
 
-def _check(shown: str, lines: np.ndarray, times: np.ndarray, prompts: np.ndarray, answers: np.ndarray) -> None:
+def _check(
+    shown: str, lines: np.ndarray, times: np.ndarray, prompts: np.ndarray, answers: np.ndarray
+) -> None:
     """Raise TraceError for figures out of range."""
     for values, name, least, most in (
         (times, "seconds", 0, math.inf),
         (prompts, "input tokens", 1, _MOST_TOKENS),
         (answers, "output tokens", 0, _MOST_TOKENS),
     ):
-        if (wrong := np.flatnonzero(~((values >= least) & (values <= most) & np.isfinite(values)))).size:
+        if (
+            wrong := np.flatnonzero(~((values >= least) & (values <= most) & np.isfinite(values)))
+        ).size:
             limit = f"at least {least}" if math.isinf(most) else f"{least} to {most:,}"
             place, value = lines[wrong[0]], values[wrong[0]]
-            raise TraceError(f"{shown}:{place}: {value:g} {name} is out of range. Expected {limit}. Remove the request, or correct it")
+            raise TraceError(
+                f"{shown}:{place}: {value:g} {name} is out of range. Expected {limit}. Remove the"
+                " request, or correct it"
+            )
     gaps = np.diff(times)
     if (back := np.flatnonzero(gaps < 0)).size:
         raise TraceError(
-            f"{shown}:{lines[back[0] + 1]}: it comes before the request above it. Expected rising times. Sort the file by time"
+            f"{shown}:{lines[back[0] + 1]}: it comes before the request above it. Expected rising"
+            " times. Sort the file by time"
         )
     if gaps.max() > max(_HOLE_SECONDS, min(100 * float(np.median(gaps)), 24 * _HOLE_SECONDS)):
         place = int(gaps.argmax())
         raise TraceError(
-            f"{shown}:{lines[place + 1]}: no request for {gaps[place] / 3600:.1f} hours before it. A trace must not have holes. "
-            "Cut it there, or record again"
+            f"{shown}:{lines[place + 1]}: no request for {gaps[place] / 3600:.1f} hours before it."
+            " A trace must not have holes. Cut it there, or record again"
         )
 
 
@@ -86,14 +104,25 @@ def _rows(file: Iterable[str], shown: str) -> Iterator[tuple[int, float, float, 
             header, expected = next(csv.reader([line]), []), "a time and two numbers"
             if set(_AZURE) - {*header}:
                 raise TraceError(
-                    f"{shown}:1: {line.strip()[:60]!r} is not the header of a trace. "
-                    f"Expected {','.join(_AZURE)} (Azure) or JSON lines (Mooncake). Convert the file"
+                    f"{shown}:1: {line.strip()[:60]!r} is not the header of a trace. Expected"
+                    f" {','.join(_AZURE)} (Azure) or JSON lines (Mooncake). Convert the file"
                 )
             continue
         try:
-            row = dict(zip(header, next(csv.reader([line])), strict=False)) if header else json.loads(line)
-            time, prompt, answer = (next(row[name] for name in names if name in row) for names in _NAMES)
-            yield number, datetime.fromisoformat(time).timestamp() if header else float(time) / 1000, float(prompt), float(answer)
+            row = (
+                dict(zip(header, next(csv.reader([line])), strict=False))
+                if header
+                else json.loads(line)
+            )
+            time, prompt, answer = (
+                next(row[name] for name in names if name in row) for names in _NAMES
+            )
+            yield (
+                number,
+                datetime.fromisoformat(time).timestamp() if header else float(time) / 1000,
+                float(prompt),
+                float(answer),
+            )
         except (ValueError, TypeError, KeyError, RuntimeError):
             wrong = f"{shown}:{number}: {line.strip()[:60]!r} is not a request. Expected {expected}"
             raise TraceError(f"{wrong}. Correct the line, or remove it") from None

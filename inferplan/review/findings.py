@@ -1,4 +1,6 @@
-"""The findings of a rehearsed upgrade: read from the event log of a run, stored as JSON, shown as a table of a report."""
+"""The findings of a rehearsed upgrade: read from the event log of a run, stored as JSON, shown as a
+table of a report.
+"""
 
 import json
 from collections import Counter
@@ -8,9 +10,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from inferplan.review.capacity.figures import Table
-from inferplan.review.reading.records import EventsError
-from inferplan.review.rendering.text import clean, one_line, shortened
+from inferplan.documents.text import clean, one_line, shortened
+from inferplan.pulumi_engine.reading.records import EventsError
+from inferplan.review.figures import Table
 
 FORMAT = "inferplan-rehearsal/1"
 _MOST = 12
@@ -25,7 +27,9 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFinding:
-    """One Deployment during the upgrade: replicas wanted at its start, the fewest ready, and minutes of loading if one follows the other."""
+    """One Deployment during the upgrade: replicas wanted at its start, the fewest ready, and
+    minutes of loading if one follows the other.
+    """
 
     name: str
     wanted: int
@@ -35,7 +39,8 @@ class ModelFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One result of an audit about `object` and its `field`, with the words of the component that said it; `place` is `file:line`.
+    """One result of an audit about `object` and its `field`, with the words of the component that
+    said it; `place` is `file:line`.
 
     `weight` is blocked (must not be merged), risk, or note (what the audit assumed or replaced).
     """
@@ -52,7 +57,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFinding:
-    """The requests of clients to one model during the upgrade: how many were sent, and each kind of trouble with its number of requests."""
+    """The requests of clients to one model during the upgrade: how many were sent, and each kind of
+    trouble with its number of requests.
+    """
 
     model: str
     sent: int
@@ -61,7 +68,9 @@ class ClientFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The result of applying HEAD over BASE. `outcome` is ready, refused (rejected), stuck, blocked or base failed."""
+    """The result of applying HEAD over BASE. `outcome` is ready, refused (rejected), stuck, blocked
+    or base failed.
+    """
 
     stack: str
     base: str
@@ -85,16 +94,22 @@ class Findings:
         return self.outcome == "ready"
 
 
-def findings_of(records: Iterable[Mapping[str, Any]], *, stack: str, base: str, head: str, outcome: str) -> Findings:
+def findings_of(
+    records: Iterable[Mapping[str, Any]], *, stack: str, base: str, head: str, outcome: str
+) -> Findings:
     by_kind: dict[str, list[Mapping[str, Any]]] = {}
     seconds = 0.0
     for each in records:
         by_kind.setdefault(each["kind"], []).append(each)
         seconds = max(seconds, each["at"])
     kinds = ("applied", "failed", "refused", "pending", "ready", "waiting", "pruned")
-    applied, failed, refused, pending, ready, waiting, pruned = (by_kind.get(kind, []) for kind in kinds)
+    applied, failed, refused, pending, ready, waiting, pruned = (
+        by_kind.get(kind, []) for kind in kinds
+    )
     changed = [each for each in applied if each.get("change") != "unchanged"]
-    refusals = [f"{each['target']}: {each['message']}" for each in failed] or [each["message"] for each in refused]
+    refusals = [f"{each['target']}: {each['message']}" for each in failed] or [
+        each["message"] for each in refused
+    ]
     are_ready = {each["target"] for each in ready}
     waits = {each["target"]: each["reason"] for each in waiting if each["target"] not in are_ready}
     return Findings(
@@ -105,25 +120,45 @@ def findings_of(records: Iterable[Mapping[str, Any]], *, stack: str, base: str, 
         seconds=seconds,
         order=_texts(f"{each['target']} {each['change']}" for each in changed),
         refusals=_texts(refusals),
-        replaced=_texts(f"{each['target']}: {each.get('note') or 'replaced'}" for each in changed if each["change"] == "replaced"),
+        replaced=_texts(
+            f"{each['target']}: {each.get('note') or 'replaced'}"
+            for each in changed
+            if each["change"] == "replaced"
+        ),
         pending=_texts(dict.fromkeys(f"pod {each['pod']}: {each['reason']}" for each in pending)),
         waiting=_texts(f"{target}: {reason}" for target, reason in waits.items()),
-        models=tuple(_models(by_kind, {each["target"].rpartition("/")[2] for each in changed if each["target"].startswith("Deployment")})),
+        models=tuple(
+            _models(
+                by_kind,
+                {
+                    each["target"].rpartition("/")[2]
+                    for each in changed
+                    if each["target"].startswith("Deployment")
+                },
+            )
+        ),
         pruned=_texts(each["target"] for each in pruned),
         clients=tuple(_clients(by_kind)),
-        uncalled=_texts(f"{each['model']}: {each['message']}".removeprefix(": ") for each in by_kind.get("uncalled", [])),
+        uncalled=_texts(
+            f"{each['model']}: {each['message']}".removeprefix(": ")
+            for each in by_kind.get("uncalled", [])
+        ),
     )
 
 
 def _clients(by_kind: Mapping[str, list[Mapping[str, Any]]]) -> Iterable[ClientFinding]:
     for each in by_kind.get("client", []):
-        requests = [request for request in by_kind.get("request", []) if request["model"] == each["model"]]
+        requests = [
+            request for request in by_kind.get("request", []) if request["model"] == each["model"]
+        ]
         kinds = Counter(f"{request['result']}: {request['message']}" for request in requests)
         troubles = _texts(f"{count} {text}" for text, count in kinds.most_common())
         yield ClientFinding(model=clean(each["model"]), sent=each["sent"], troubles=troubles)
 
 
-def _models(by_kind: Mapping[str, list[Mapping[str, Any]]], deployments: set[str]) -> Iterable[ModelFinding]:
+def _models(
+    by_kind: Mapping[str, list[Mapping[str, Any]]], deployments: set[str]
+) -> Iterable[ModelFinding]:
     load = {each["name"]: each["seconds"] for each in by_kind.get("model", [])}
     states_by_name: dict[str, list[Mapping[str, Any]]] = {}
     for each in by_kind.get("replicas", []):
@@ -135,15 +170,24 @@ def _models(by_kind: Mapping[str, list[Mapping[str, Any]]], deployments: set[str
         seconds = load.get(name)
         minutes = None if seconds is None else -(-seconds * states[-1]["wanted"] // 60)
         lowest = min(each["ready"] for each in states)
-        yield ModelFinding(name=clean(name), wanted=states[0]["wanted"], lowest_ready=lowest, minutes=minutes)
+        yield ModelFinding(
+            name=clean(name), wanted=states[0]["wanted"], lowest_ready=lowest, minutes=minutes
+        )
 
 
 def save(findings: Findings) -> bytes:
-    return (json.dumps({"format": FORMAT, **asdict(findings)}, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    return (
+        json.dumps(
+            {"format": FORMAT, **asdict(findings)}, indent=1, sort_keys=True, ensure_ascii=False
+        )
+        + "\n"
+    ).encode()
 
 
 def load(content: bytes, *, source: str) -> Findings | None:
-    """The findings in `content`, None when it is something else. Raises EventsError for findings that are damaged."""
+    """The findings in `content`, None when it is something else. Raises EventsError for findings
+    that are damaged.
+    """
     if FORMAT.encode() not in content[:65536] and FORMAT.encode() not in content[-65536:]:
         return None
     try:
@@ -158,28 +202,58 @@ def load(content: bytes, *, source: str) -> Findings | None:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise EventsError(
-            f"{source}: damaged findings of a rehearsal ({where}: {first['msg'].lower()}). Run inferplan rehearse-change again."
+            f"{source}: damaged findings of a rehearsal ({where}: {first['msg'].lower()}). Run"
+            " inferplan rehearse-change again."
         ) from error
 
 
 def table(findings: Findings) -> Table:
     rows = [("outcome", _OUTCOMES.get(findings.outcome, clean(findings.outcome)))]
-    lists = {"rejected": findings.refusals, "pending": findings.pending, "never ready": findings.waiting, "replaced": findings.replaced}
+    lists = {
+        "rejected": findings.refusals,
+        "pending": findings.pending,
+        "never ready": findings.waiting,
+        "replaced": findings.replaced,
+    }
     rows += [(kind, each) for kind, texts in lists.items() for each in _some(texts)]
     rows += [(f"{_WEIGHTS[each.weight]} {each.title}", _detail(each)) for each in findings.details]
     for each in findings.models:
-        minutes = "" if each.minutes is None else f"; about {each.minutes} minutes of loading weights, one replica after the other"
-        rows.append((f"replicas of {each.name}", f"{each.lowest_ready} of {each.wanted} ready at the lowest{minutes}"))
+        minutes = (
+            ""
+            if each.minutes is None
+            else f"; about {each.minutes} minutes of loading weights, one replica after the other"
+        )
+        rows.append(
+            (
+                f"replicas of {each.name}",
+                f"{each.lowest_ready} of {each.wanted} ready at the lowest{minutes}",
+            )
+        )
     for each in findings.clients:
         sent = f"{each.sent} sent while the change was applied"
-        rows.append((f"requests to {each.model}", f"{sent}; {'; '.join(_some(each.troubles)) or 'every one was answered in time'}"))
+        rows.append(
+            (
+                f"requests to {each.model}",
+                f"{sent}; {'; '.join(_some(each.troubles)) or 'every one was answered in time'}",
+            )
+        )
     rows += [("not called", each) for each in _some(findings.uncalled)]
     rows += [("pruned", each) for each in _some(findings.pruned)]
     rows += [("order", " → ".join(_some(findings.order)))] if findings.order else []
-    note = f"{findings.head} applied over {findings.base} on a real control plane with fake nodes, {findings.nodes}, in "
-    minutes = ", so the minutes are computed from the size of the weights" if findings.models else ""
+    note = (
+        f"{findings.head} applied over {findings.base} on a real control plane with fake nodes,"
+        f" {findings.nodes}, in "
+    )
+    minutes = (
+        ", so the minutes are computed from the size of the weights" if findings.models else ""
+    )
     note += f"{findings.seconds:.0f} s; servers start at once there{minutes}."
-    return Table(title="Rehearsed upgrade", columns=("finding", "what happened"), rows=tuple(map(_texts, rows)), notes=(clean(note),))
+    return Table(
+        title="Rehearsed upgrade",
+        columns=("finding", "what happened"),
+        rows=tuple(map(_texts, rows)),
+        notes=(clean(note),),
+    )
 
 
 _WEIGHTS = {"blocked": "⛔", "risk": "⚠️", "note": "note:"}

@@ -6,20 +6,20 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from inferplan.review.capacity.figures import Figures, Summary, Table, figures_of
+from inferplan.documents.text import clean, one_line
+from inferplan.pulumi_engine.reading.changes import PropertyChange
+from inferplan.pulumi_engine.reading.events import STACK_TYPE
+from inferplan.review.figures import Figures, Summary, Table, figures_of
 from inferplan.review.findings import Findings, table
-from inferplan.review.reading.changes import PropertyChange
-from inferplan.review.reading.events import STACK_TYPE
+from inferplan.review.reading.graph import Graph, component_of, graph_of
 from inferplan.review.reading.preview import Preview
-from inferplan.review.rendering.graph import Graph, component_of, graph_of
-from inferplan.review.rendering.text import clean, one_line
 from inferplan.review.risks.facts import stated_facts
 from inferplan.review.risks.guards import GuardReader, Guards
-from inferplan.review.risks.kinds import ROUTINE
 from inferplan.review.risks.policies import PolicyResult, RuleReader, label_of, policy_results
-from inferplan.review.risks.risk import Risk
 from inferplan.review.risks.stack_risks import stack_risks
 from inferplan.review.speed import SpeedReader, SpeedReview
+from inferplan.review.steps.kinds import ROUTINE
+from inferplan.review.steps.risk import Risk
 from inferplan.review.verdict import CALM, NOTHING, counts_text, origin_text, verdict
 
 FORMAT = "inferplan-report/2"
@@ -45,7 +45,9 @@ class ResourceChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackReport(Summary):
-    """The report on one preview, with the summary of its figures. `exemptions` are the policy exemptions in force, as text."""
+    """The report on one preview, with the summary of its figures. `exemptions` are the policy
+    exemptions in force, as text.
+    """
 
     source: str
     project: str
@@ -114,14 +116,27 @@ def make_report(
     read_guards: GuardReader | None = None,
     read_speed: SpeedReader | None = None,
 ) -> Report:
-    """The report on `previews`, with the findings of rehearsals; the readers read packs, what guards a stack, and its speed."""
+    """The report on `previews`, with the findings of rehearsals; the readers read packs, what
+    guards a stack, and its speed.
+    """
     reports = []
     for preview in previews:
         guards = read_guards(preview.stack) if read_guards and preview.stack else None
         findings = [each for each in rehearsals if each.stack == preview.stack]
         facts = stated_facts(preview)
-        speed = read_speed(preview.stack, facts.before, facts.after) if read_speed else SpeedReview()
-        reports.append(_stack_report(preview, figures_of(preview), policy_results(preview, read_rule), guards, findings, speed))
+        speed = (
+            read_speed(preview.stack, facts.before, facts.after) if read_speed else SpeedReview()
+        )
+        reports.append(
+            _stack_report(
+                preview,
+                figures_of(preview),
+                policy_results(preview, read_rule),
+                guards,
+                findings,
+                speed,
+            )
+        )
     stacks = sorted(reports, key=lambda each: (each.rank, each.title, each.source))
     worst = stacks[0] if stacks else None
     line = worst.verdict if worst else "this change affects no stack"
@@ -134,7 +149,10 @@ def make_report(
         rank=worst.rank if worst else NOTHING,
         stacks=tuple(stacks),
         provenance=provenance or Provenance(),
-        rehearsals=tuple(replace(table(each), title=f"Rehearsed upgrade of {clean(each.stack)}") for each in others),
+        rehearsals=tuple(
+            replace(table(each), title=f"Rehearsed upgrade of {clean(each.stack)}")
+            for each in others
+        ),
     )
 
 
@@ -163,7 +181,10 @@ def _stack_report(
         incomplete=preview.incomplete,
         risks=risks,
         policies=policies,
-        policy_packs=tuple(clean(f"{name.split('|')[0]} {version}".strip()) for name, version in preview.policy_packs.items()),
+        policy_packs=tuple(
+            clean(f"{name.split('|')[0]} {version}".strip())
+            for name, version in preview.policy_packs.items()
+        ),
         outputs=preview.output_changes,
         resources=tuple(_resources(preview)),
         diagnostics=tuple(_diagnostics(preview)),
@@ -191,7 +212,9 @@ def _resources(preview: Preview) -> list[ResourceChange]:
         for step in preview.changed
         if step.type != STACK_TYPE
     ]
-    return sorted(resources, key=lambda each: (each.component, _URGENCY.get(each.op, 4), each.type, each.name))
+    return sorted(
+        resources, key=lambda each: (each.component, _URGENCY.get(each.op, 4), each.type, each.name)
+    )
 
 
 def _diagnostics(preview: Preview) -> Iterable[tuple[str, str, str]]:
@@ -199,12 +222,16 @@ def _diagnostics(preview: Preview) -> Iterable[tuple[str, str, str]]:
     messages: dict[tuple[str, str, str], None] = {}
     for each in preview.diagnostics:
         if each.severity in ("warning", "error"):
-            messages[each.severity, label_of(each.urn) if each.urn else "", one_line(clean(each.message))] = None
+            messages[
+                each.severity, label_of(each.urn) if each.urn else "", one_line(clean(each.message))
+            ] = None
     return sorted(messages, key=lambda item: (item[0] != "error", item[1], item[2]))
 
 
 def as_json(report: Report) -> str:
-    """`report` as an indented JSON document; amounts of money are strings, so that nothing rounds them."""
+    """`report` as an indented JSON document; amounts of money are strings, so that nothing rounds
+    them.
+    """
     document = {"format": FORMAT, **_fields(report)}
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, default=_plain) + "\n"
 

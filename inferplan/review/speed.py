@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferplan.kube.facts import Subjects
-from inferplan.review.capacity.figures import Table
-from inferplan.review.risks.risk import Risk
+from inferplan.review.figures import Table
+from inferplan.review.steps.risk import Risk
 
 
 @dataclass(frozen=True)

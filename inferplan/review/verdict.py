@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
-from inferplan.review.capacity.figures import Figures
+from inferplan.documents.text import clean
+from inferplan.review.figures import Figures
 from inferplan.review.findings import Findings
 from inferplan.review.reading.preview import Preview
-from inferplan.review.rendering.text import clean
-from inferplan.review.risks.kinds import CRITICAL, ROUTINE
 from inferplan.review.risks.policies import PolicyResult
-from inferplan.review.risks.risk import Risk
+from inferplan.review.steps.kinds import CRITICAL, ROUTINE
+from inferplan.review.steps.risk import Risk
 
 INCOMPLETE, VIOLATED, FAILED, RISKY, CALM, NOTHING = range(6)
 BLOCKED = FAILED
@@ -18,13 +18,21 @@ ICONS = ("⛔", "⛔", "⛔", "⚠️", "🟢", "⚪")
 
 
 def verdict(
-    preview: Preview, risks: Sequence[Risk], policies: Iterable[PolicyResult], figures: Figures, rehearsals: Sequence[Findings] = ()
+    preview: Preview,
+    risks: Sequence[Risk],
+    policies: Iterable[PolicyResult],
+    figures: Figures,
+    rehearsals: Sequence[Findings] = (),
 ) -> tuple[str, int]:
     return _hindered(preview, policies, figures) or _weighed(preview, risks, figures, rehearsals)
 
 
-def _hindered(preview: Preview, policies: Iterable[PolicyResult], figures: Figures) -> tuple[str, int] | None:
-    mandatory = sum(len(each.findings) for each in policies if each.level == "mandatory" and each.evaluated)
+def _hindered(
+    preview: Preview, policies: Iterable[PolicyResult], figures: Figures
+) -> tuple[str, int] | None:
+    mandatory = sum(
+        len(each.findings) for each in policies if each.level == "mandatory" and each.evaluated
+    )
     if preview.incomplete:
         return f"incomplete: {preview.incomplete}", INCOMPLETE
     if mandatory or figures.over_budget:
@@ -32,11 +40,16 @@ def _hindered(preview: Preview, policies: Iterable[PolicyResult], figures: Figur
         causes += ["over budget"] if figures.over_budget else []
         return f"blocked: {', '.join(causes)}", VIOLATED
     if preview.result in ("failed", "canceled") or preview.failed_operations:
-        return f"the {'preview' if preview.is_preview else 'update'} {preview.result or 'failed'}", FAILED
+        return (
+            f"the {'preview' if preview.is_preview else 'update'} {preview.result or 'failed'}",
+            FAILED,
+        )
     return None
 
 
-def _weighed(preview: Preview, risks: Sequence[Risk], figures: Figures, rehearsals: Sequence[Findings]) -> tuple[str, int]:
+def _weighed(
+    preview: Preview, risks: Sequence[Risk], figures: Figures, rehearsals: Sequence[Findings]
+) -> tuple[str, int]:
     words = ["the update will be rejected"] if any(each.is_rejected for each in risks) else []
     words += ["the rehearsed upgrade failed"] if any(not each.good for each in rehearsals) else []
     words += [f"{plural(figures.stuck, 'rollout')} will be stuck"] if figures.stuck else []
@@ -50,7 +63,9 @@ def _weighed(preview: Preview, risks: Sequence[Risk], figures: Figures, rehearsa
 
 
 def _risk_count(risks: Sequence[Risk]) -> list[str]:
-    serious, critical = (sum(each.weight < limit for each in risks) for limit in (ROUTINE, CRITICAL + 1))
+    serious, critical = (
+        sum(each.weight < limit for each in risks) for limit in (ROUTINE, CRITICAL + 1)
+    )
     if serious == critical:
         return [plural(critical, "critical risk")] if critical else []
     return [plural(serious, "risk"), *([f"{critical} of them critical"] if critical else [])]
@@ -70,7 +85,13 @@ VERBS = {
     "read": "to read",
     "same": "unchanged",
 }
-DONE = {"to create": "created", "to import": "imported", "to update": "updated", "to replace": "replaced", "to delete": "deleted"}
+DONE = {
+    "to create": "created",
+    "to import": "imported",
+    "to update": "updated",
+    "to replace": "replaced",
+    "to delete": "deleted",
+}
 """The words of an update for the words of a preview."""
 
 
@@ -83,13 +104,18 @@ def verb_of(op: str, *, is_preview: bool) -> str:
 def counts_text(preview: Preview) -> str:
     order = {op: index for index, op in enumerate(VERBS)}
     ordered = sorted(preview.counts.items(), key=lambda item: order.get(item[0], len(order)))
-    words = [f"{count} {clean(verb_of(op, is_preview=preview.is_preview))}" for op, count in ordered]
+    words = [
+        f"{count} {clean(verb_of(op, is_preview=preview.is_preview))}" for op, count in ordered
+    ]
     words += [f"{preview.failed_operations} errored"] if preview.failed_operations else []
     return ", ".join(words) or "no resources"
 
 
 def routine_text(steps: Sequence[Risk]) -> str:
-    return f"{plural(len(steps), 'routine step')}, deletions and replacements that lose no data, access or responses"
+    return (
+        f"{plural(len(steps), 'routine step')}, deletions and replacements that lose no data,"
+        " access or responses"
+    )
 
 
 def messages_text(diagnostics: Iterable[tuple[str, str, str]]) -> str:
@@ -102,15 +128,23 @@ def messages_text(diagnostics: Iterable[tuple[str, str, str]]) -> str:
 def origin_text(preview: Preview) -> str:
     """The planner of a preview, and what it cannot see."""
     if preview.foreign:
-        return "planned by the code of a fork, without credentials; the pull request itself wrote these events"
+        return (
+            "planned by the code of a fork, without credentials; the pull request itself wrote"
+            " these events"
+        )
     if preview.planner == "inferplan":
         return (
-            "planned by inferplan from the declarations alone, without credentials; drift in the cluster or the cloud, "
-            "computed values and rejections by a provider are unknown"
+            "planned by inferplan from the declarations alone, without credentials; drift in the"
+            " cluster or the cloud, computed values and rejections by a provider are unknown"
         )
     if not preview.is_preview:
         return "updated by the Pulumi CLI"
     if preview.form == "digest":
-        return "previewed by the Pulumi CLI against the recorded state; read from the digest, which has no policy results and no unchanged resources"
-    state = "live state, which it read first" if preview.refreshed else "recorded state of the stack"
+        return (
+            "previewed by the Pulumi CLI against the recorded state; read from the digest, which"
+            " has no policy results and no unchanged resources"
+        )
+    state = (
+        "live state, which it read first" if preview.refreshed else "recorded state of the stack"
+    )
     return f"previewed by the Pulumi CLI against the {state}"

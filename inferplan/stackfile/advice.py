@@ -7,16 +7,22 @@ from inferplan.components.nodes.pool import Pool
 from inferplan.components.serving.pod_settings import PodSettings
 from inferplan.components.spec import KeyPath, SpecError
 from inferplan.components.storage.fields import Store
-from inferplan.components.storage.spec import WeightsSpec
+from inferplan.components.stores import WeightsSpec
+from inferplan.documents.errors import suggestion
 from inferplan.stackfile.checks.egress import free_values
-from inferplan.stackfile.errors import suggestion
 from inferplan.stackfile.stack import StackSettings
 
 _TOKEN = re.compile(r"(_KEY|_TOKEN|_PASSWORD)$")
-# Public repositories whose own code fails with the libraries of current images: the code of ChatGLM's tokenizers has no padding_side,
-# which transformers passes since 4.49 (zai-org/ChatGLM2-6B issue 685, zai-org/GLM-4 issue 732; read 2026-11).
-_OLD_CODE = {re.compile(r"(THUDM|zai-org)/(chatglm|glm-4v?-9b)", re.IGNORECASE): "transformers 4.48 or older"}
-_SECRET_KEY = re.compile(r"(^|[_-])(api[_-]?keys?|key|token|secret|pw|pwd|pass|password|passwd|credentials?)$", re.IGNORECASE)
+# Public repositories whose own code fails with the libraries of current images: the code of
+# ChatGLM's tokenizers has no padding_side, which transformers passes since 4.49
+# (zai-org/ChatGLM2-6B issue 685, zai-org/GLM-4 issue 732; read 2026-11).
+_OLD_CODE = {
+    re.compile(r"(THUDM|zai-org)/(chatglm|glm-4v?-9b)", re.IGNORECASE): "transformers 4.48 or older"
+}
+_SECRET_KEY = re.compile(
+    r"(^|[_-])(api[_-]?keys?|key|token|secret|pw|pwd|pass|password|passwd|credentials?)$",
+    re.IGNORECASE,
+)
 _SECRET_TEXT = re.compile(
     r"\b(hf_[A-Za-z0-9]{20,}|sk-[\w-]{16,}|gh[pousr]_\w{20,}|AKIA[A-Z0-9]{16}|nvapi-[\w-]{20,})|://[^/\s:@]*:[^/\s:@$]+@"
 )
@@ -32,13 +38,19 @@ _RENAMED = (
 )
 
 
-def renamed_keys(written_keys: Callable[..., frozenset[str]], settings: StackSettings) -> Iterator[SpecError]:
+def renamed_keys(
+    written_keys: Callable[..., frozenset[str]], settings: StackSettings
+) -> Iterator[SpecError]:
     """Name the old keys among `written_keys`, which returns the keys of a mapping of the file."""
     for path, new in renames(written_keys, settings):
-        yield SpecError(path, f"{path[-1]!r} is now called {new!r}. The old key still works. Rename it.")
+        yield SpecError(
+            path, f"{path[-1]!r} is now called {new!r}. The old key still works. Rename it."
+        )
 
 
-def renames(written_keys: Callable[..., frozenset[str]], settings: StackSettings) -> Iterator[tuple[KeyPath, str]]:
+def renames(
+    written_keys: Callable[..., frozenset[str]], settings: StackSettings
+) -> Iterator[tuple[KeyPath, str]]:
     """The path of each old key, and its name today."""
     for section, inner, old, new in _RENAMED:
         for name in settings.node_pools if section == "nodePools" else settings.models:
@@ -50,10 +62,20 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
     yield from plain_secrets(settings)
     for name, model in settings.models.items():
         here = ("models", name)
-        if settings.gateway is not None and not model.consumers and not any(name in each.models for each in settings.routes.values()):
-            yield SpecError((*here, "consumers"), "No consumer can call this model through the gateway. Add consumers: [<name>].")
+        if (
+            settings.gateway is not None
+            and not model.consumers
+            and not any(name in each.models for each in settings.routes.values())
+        ):
+            yield SpecError(
+                (*here, "consumers"),
+                "No consumer can call this model through the gateway. Add consumers: [<name>].",
+            )
         for option, names, engine in model.unknown_options():
-            text = f"{option!r} is not an option of {engine}.{suggestion(option, names)} An unknown option ends the server at its start."
+            text = (
+                f"{option!r} is not an option of {engine}.{suggestion(option, names)} An unknown"
+                " option ends the server at its start."
+            )
             yield SpecError((*here, "extraArgs"), text)
         if model.weights is not None:
             store, pool = settings.storage[model.weights.store], settings.node_pools[model.pool]
@@ -64,35 +86,72 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
 
 def _tokens(path: tuple[str | int, ...], model: PodSettings) -> Iterator[SpecError]:
     for variable, value in model.env.items():
-        if not isinstance(value, str) and _TOKEN.search(variable) and variable not in model.egress.not_called:
-            text = f"If {variable} is for another server, add egress: the model's pods reach DNS and their model store only."
+        if (
+            not isinstance(value, str)
+            and _TOKEN.search(variable)
+            and variable not in model.egress.not_called
+        ):
+            text = (
+                f"If {variable} is for another server, add egress: the model's pods reach DNS and"
+                " their model store only."
+            )
             yield SpecError((*path, variable), text)
 
 
 def plain_secrets(settings: StackSettings) -> Iterator[SpecError]:
     """A warning for each value of a model that looks like a secret."""
-    problem = "The value looks like a secret in plain text, which plans and everyone with this file can read. The policy pack blocks it."
+    problem = (
+        "The value looks like a secret in plain text, which plans and everyone with this file can"
+        " read. The policy pack blocks it."
+    )
     for name, model in settings.models.items():
         for below, key, text in free_values(model):
-            if (_SECRET_KEY.search(key) and not _HARMLESS.fullmatch(text)) or _SECRET_TEXT.search(text):
+            if (_SECRET_KEY.search(key) and not _HARMLESS.fullmatch(text)) or _SECRET_TEXT.search(
+                text
+            ):
                 remedy = f"env: {{{key.lstrip('-')}: {{secretName: <name>, key: <key>}}}}."
-                yield SpecError(("models", name, *below), f"{problem} Replace the secret, and refer to the new one: {remedy}")
+                yield SpecError(
+                    ("models", name, *below),
+                    f"{problem} Replace the secret, and refer to the new one: {remedy}",
+                )
 
 
-def _weights(path: KeyPath, weights: WeightsSpec, store: Store, pool: Pool, image: str | None) -> Iterator[SpecError]:
-    needed = next((libraries for code, libraries in _OLD_CODE.items() if code.match(weights.path)), None)
+def _weights(
+    path: KeyPath, weights: WeightsSpec, store: Store, pool: Pool, image: str | None
+) -> Iterator[SpecError]:
+    needed = next(
+        (libraries for code, libraries in _OLD_CODE.items() if code.match(weights.path)), None
+    )
     if needed is not None and image is None:
-        copy = "Serve a reviewed copy with adapted code (docs/stories.md), or name an image that has it in image"
-        yield SpecError((*path, "path"), f"The code of {weights.path} needs {needed}, and the default image has a newer one. {copy}.")
+        copy = (
+            "Serve a reviewed copy with adapted code (docs/stories.md), or name an image that has"
+            " it in image"
+        )
+        yield SpecError(
+            (*path, "path"),
+            f"The code of {weights.path} needs {needed}, and the default image has a newer one."
+            f" {copy}.",
+        )
     if weights.size is None and pool.accelerator is not None:
-        text = "Without a size, nothing checks that the weights fit into the accelerators' memory. Add size, for example size: 16Gi."
+        text = (
+            "Without a size, nothing checks that the weights fit into the accelerators' memory. Add"
+            " size, for example size: 16Gi."
+        )
         yield SpecError((*path, "size"), text)
     if weights.revision is None and store.kind != "huggingface" and not store.mountable:
-        text = "Without a revision, a restart can load other files than those that were tested. Add revision: <version of the files>."
-        yield SpecError((*path, "revision"), text)
-    if store.kind != "huggingface" and weights.revision is not None and _SHORTENED_COMMIT.fullmatch(weights.revision):
         text = (
-            f"{weights.revision!r} looks like a shortened commit. A store of kind {store.kind} compares revisions as text. "
-            "Write all 40 digits, so that it matches what other stacks use."
+            "Without a revision, a restart can load other files than those that were tested. Add"
+            " revision: <version of the files>."
+        )
+        yield SpecError((*path, "revision"), text)
+    if (
+        store.kind != "huggingface"
+        and weights.revision is not None
+        and _SHORTENED_COMMIT.fullmatch(weights.revision)
+    ):
+        text = (
+            f"{weights.revision!r} looks like a shortened commit. A store of kind {store.kind}"
+            " compares revisions as text. Write all 40 digits, so that it matches what other"
+            " stacks use."
         )
         yield SpecError((*path, "revision"), text)

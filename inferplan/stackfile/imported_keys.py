@@ -1,7 +1,9 @@
-"""Imported keys, which are encrypted inside a section of the stack file: `consumers.<name>.importedKeys.<version>: {secure: ...}`.
+"""Imported keys, which are encrypted inside a section of the stack file:
+`consumers.<name>.importedKeys.<version>: {secure: ...}`.
 
-The Pulumi CLI hands a program that section as JSON with the plain keys in it. This module takes them out before anything else reads
-the section, and puts them in, as the CLI does, before a rehearsal runs the program. It decrypts, keeps and shows no key.
+The Pulumi CLI hands a program that section as JSON with the plain keys in it. This module takes
+them out before anything else reads the section, and puts them in, as the CLI does, before a
+rehearsal runs the program. It decrypts, keeps and shows no key.
 """
 
 import hashlib
@@ -19,7 +21,9 @@ Owner = tuple[str, int]
 
 
 def is_imported_key(path: KeyPath) -> bool:
-    """True if `path`, from the section on (`("consumers", "chat", "importedKeys", "1")`), is that of an imported key."""
+    """True if `path`, from the section on (`("consumers", "chat", "importedKeys", "1")`), is that
+    of an imported key.
+    """
     return len(path) == 4 and path[0] == SECTION and path[2] == _FIELD
 
 
@@ -43,7 +47,9 @@ def mask_plain_keys(section: Any) -> Any:
 
 
 def plain_keys(section: Any) -> dict[Owner, str]:
-    """The plain imported keys of `section`, by consumer and version; a value that is not text counts as empty."""
+    """The plain imported keys of `section`, by consumer and version; a value that is not text
+    counts as empty.
+    """
     return {
         (consumer, int(version)): value if isinstance(value, str) else ""
         for consumer, version, value in _entries(section)
@@ -52,36 +58,67 @@ def plain_keys(section: Any) -> dict[Owner, str]:
 
 
 def ciphertexts(section: Any) -> dict[str, str]:
-    return {secret_name(consumer, version): text for consumer, version, value in _entries(section) if (text := _ciphertext(value))}
+    return {
+        secret_name(consumer, version): text
+        for consumer, version, value in _entries(section)
+        if (text := _ciphertext(value))
+    }
 
 
-def with_secrets(config: Mapping[str, str], secrets: Mapping[str, str], *, placeholders: bool) -> tuple[dict[str, str], frozenset[str]]:
-    """`config` as the Pulumi CLI passes it with `secrets` decrypted, and those of its keys that hold a secret.
+def with_secrets(
+    config: Mapping[str, str], secrets: Mapping[str, str], *, placeholders: bool
+) -> tuple[dict[str, str], frozenset[str]]:
+    """`config` as the Pulumi CLI passes it with `secrets` decrypted, and those of its keys that
+    hold a secret.
 
-    Both are by full key, imported keys by project and `secret_name`. `placeholders` says that the values of `secrets` are not
-    real; imported keys then get a placeholder that has the form of a key.
+    Both are by full key, imported keys by project and `secret_name`. `placeholders` says that the
+    values of `secrets` are not real; imported keys then get a placeholder that has the form of a
+    key.
     """
-    nested = {key.partition(":")[2]: text for key, text in secrets.items() if key.partition(":")[2].startswith(f"{SECTION}.")}
-    passed = {**config, **{key: text for key, text in secrets.items() if key.partition(":")[2] not in nested}}
+    nested = {
+        key.partition(":")[2]: text
+        for key, text in secrets.items()
+        if key.partition(":")[2].startswith(f"{SECTION}.")
+    }
+    passed = {
+        **config,
+        **{key: text for key, text in secrets.items() if key.partition(":")[2] not in nested},
+    }
     secret_keys = {key for key in secrets if key in passed}
     section = next((key for key in config if key.partition(":")[2] == SECTION), None)
     if nested and section is not None:
-        plain = {name: hashlib.sha256(text.encode()).hexdigest() if placeholders else text for name, text in nested.items()}
-        data = _replace(json.loads(config[section]), lambda owner, value: plain.get(secret_name(*owner), value))
-        passed[section] = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        plain = {
+            name: hashlib.sha256(text.encode()).hexdigest() if placeholders else text
+            for name, text in nested.items()
+        }
+        data = _replace(
+            json.loads(config[section]), lambda owner, value: plain.get(secret_name(*owner), value)
+        )
+        passed[section] = json.dumps(
+            data, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        )
         secret_keys.add(section)
     return passed, frozenset(secret_keys)
 
 
 def plain_text_message(command: str) -> str:
     """The message about a secret that is not encrypted; `command` sets it."""
-    message = f'The secret is in plain text but must be encrypted. Consider it compromised, and set a new one: {command} "$(openssl rand -hex 32)"'
-    seed = "; without the Pulumi CLI, inferplan new writes a stack with a new encrypted seed" if command.endswith("Seed") else ""
+    message = (
+        "The secret is in plain text but must be encrypted. Consider it compromised, and set a new"
+        f' one: {command} "$(openssl rand -hex 32)"'
+    )
+    seed = (
+        "; without the Pulumi CLI, inferplan new writes a stack with a new encrypted seed"
+        if command.endswith("Seed")
+        else ""
+    )
     return f"{message}{seed}"
 
 
 def errors(keys: Mapping[Owner, str], *, secret: bool) -> Iterator[SpecError]:
-    """The validation errors of plain imported keys; `secret` says whether they were encrypted in the stack file."""
+    """The validation errors of plain imported keys; `secret` says whether they were encrypted in
+    the stack file.
+    """
     for owner, key in sorted(keys.items()):
         weakness = imported_key_error(key)
         if not secret:
@@ -91,7 +128,8 @@ def errors(keys: Mapping[Owner, str], *, secret: bool) -> Iterator[SpecError]:
     for owner, (consumer, version) in collisions(keys).items():
         yield SpecError(
             _path(owner),
-            f"This key ends like version {version} of {consumer}, but the gateway looks keys up by their last characters. Import another key.",
+            f"This key ends like version {version} of {consumer}, but the gateway looks keys up by"
+            " their last characters. Import another key.",
         )
 
 
@@ -115,5 +153,8 @@ def _entries(section: Any) -> Iterator[tuple[str, str, Any]]:
 def _replace(section: Any, by: Callable[[tuple[str, str], Any], Any]) -> Any:
     changed = dict(section) if isinstance(section, dict) else section
     for consumer, version, value in _entries(section):
-        changed[consumer] = {**changed[consumer], _FIELD: {**changed[consumer][_FIELD], version: by((consumer, version), value)}}
+        changed[consumer] = {
+            **changed[consumer],
+            _FIELD: {**changed[consumer][_FIELD], version: by((consumer, version), value)},
+        }
     return changed

@@ -1,4 +1,6 @@
-"""Turns pydantic's errors into messages for the user: the path as written, the value, the allowed values, the closest name."""
+"""Turns pydantic's errors into messages for the user: the path as written, the value, the allowed
+values, the closest name.
+"""
 
 import copy
 import json
@@ -8,15 +10,27 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, StringConstraints, ValidationError
 
-from inferplan.components.spec import Bytes, Cpu, DnsLabel, DnsName, FieldError, KeyPath, LabelValue, SpecError
+from inferplan.components.spec import (
+    Bytes,
+    Cpu,
+    DnsLabel,
+    DnsName,
+    FieldError,
+    KeyPath,
+    LabelValue,
+    SpecError,
+)
+from inferplan.documents.errors import sentence, shown, suggestion
 from inferplan.kube.paths import value_at
 from inferplan.stackfile.corrections import correction, field_hint, range_of, wrapped
-from inferplan.stackfile.errors import sentence, shown, suggestion
 from inferplan.stackfile.schema_guide import SchemaGuide
 from inferplan.tables import table
 
 DISCRIMINATORS = ("engine", "kind", "provider", "implementation")
-_CONFIDENTIAL = re.compile(r"secret|token|passw|passphrase|seed|credential|private|api_?key|^(imported)?keys?$", re.IGNORECASE)
+_CONFIDENTIAL = re.compile(
+    r"secret|token|passw|passphrase|seed|credential|private|api_?key|^(imported)?keys?$",
+    re.IGNORECASE,
+)
 # Numbers of tokens, such as inputTokens.
 _COUNTS = re.compile(r"(?<=[a-z])Tokens")
 # The remedy at the end of a message whose value is in quotes.
@@ -28,7 +42,10 @@ _FORMATS = {
     for each, text in (
         (Bytes, "a size, for example 16Gi (16 GiB)"),
         (Cpu, "a number of CPUs as text, for example '4' or 500m (half a CPU)"),
-        (DnsLabel, "a Kubernetes name: lower-case letters, digits and hyphens, starting with a letter"),
+        (
+            DnsLabel,
+            "a Kubernetes name: lower-case letters, digits and hyphens, starting with a letter",
+        ),
         (DnsName, "a DNS name, for example llm.acme.example"),
         (LabelValue, "a Kubernetes label value: at most 63 letters, digits, '-', '_' and '.'"),
     )
@@ -38,9 +55,16 @@ _FORMATS = {
 
 
 def errors_of(
-    error: ValidationError, data: Any, model: type[BaseModel], written: Callable[[KeyPath], str | None], *, secrets: tuple[str, ...] = ()
+    error: ValidationError,
+    data: Any,
+    model: type[BaseModel],
+    written: Callable[[KeyPath], str | None],
+    *,
+    secrets: tuple[str, ...] = (),
 ) -> list[SpecError]:
-    """Convert `error`, raised for `data`, into errors of the user's paths; `written` is a scalar's text, `secrets` further keys."""
+    """Convert `error`, raised for `data`, into errors of the user's paths; `written` is a scalar's
+    text, `secrets` further keys.
+    """
     guide = SchemaGuide(model, data)
     expectations: dict[KeyPath, list[str]] = {}
     messages: dict[KeyPath, list[str]] = {}
@@ -56,12 +80,16 @@ def errors_of(
     return [
         SpecError(path, _without_rejected_remedy(message, path, data, model))
         for path, texts in messages.items()
-        for message in dict.fromkeys(texts or [_mismatch(path, data, expectations[path], written, guide)])
+        for message in dict.fromkeys(
+            texts or [_mismatch(path, data, expectations[path], written, guide)]
+        )
     ]
 
 
 def _without_rejected_remedy(message: str, path: KeyPath, data: Any, model: type[BaseModel]) -> str:
-    """`message`; if its remedy is a quoted value that is rejected too, with the reason for that in place of the remedy."""
+    """`message`; if its remedy is a quoted value that is rejected too, with the reason for that in
+    place of the remedy.
+    """
     remedy = _QUOTED_REMEDY.search(message)
     if remedy is None:
         return message
@@ -71,7 +99,10 @@ def _without_rejected_remedy(message: str, path: KeyPath, data: Any, model: type
         model.model_validate_json(json.dumps(repaired), strict=True)
     except ValidationError as error:
         for each in error.errors(include_url=False, include_input=False):
-            if each["type"] == "value_error" and _user_path(repaired, each["loc"], each["type"]) == path:
+            if (
+                each["type"] == "value_error"
+                and _user_path(repaired, each["loc"], each["type"]) == path
+            ):
                 rest, reason = message[: remedy.start()], str(each["ctx"]["error"])
                 return rest if reason in rest else f"{rest} {reason}"
     return message
@@ -116,11 +147,21 @@ def _expected(error: Any, path: KeyPath, guide: SchemaGuide) -> str | None:
         return context["expected"].replace("'", "")
     if kind == "string_pattern_mismatch":
         named = _FORMATS.get(context["pattern"])
-        return named or guide.description(path).lower()[:1] + guide.description(path)[1:] or f"text that matches {context['pattern']}"
+        return (
+            named
+            or guide.description(path).lower()[:1] + guide.description(path)[1:]
+            or f"text that matches {context['pattern']}"
+        )
     return None
 
 
-def _mismatch(path: KeyPath, data: Any, expectations: list[str], written: Callable[[KeyPath], str | None], guide: SchemaGuide) -> str:
+def _mismatch(
+    path: KeyPath,
+    data: Any,
+    expectations: list[str],
+    written: Callable[[KeyPath], str | None],
+    guide: SchemaGuide,
+) -> str:
     value = value_at(data, path)
     allowed = " or ".join(dict.fromkeys(expectations)).removesuffix(".")
     text = written(path)
@@ -131,31 +172,49 @@ def _mismatch(path: KeyPath, data: Any, expectations: list[str], written: Callab
     return f"{_value_text(value, path, text)} is not valid. Expected {allowed}.{remedy}"
 
 
-def _remedy(path: KeyPath, value: Any, text: str | None, expectations: list[str], guide: SchemaGuide) -> str:
+def _remedy(
+    path: KeyPath, value: Any, text: str | None, expectations: list[str], guide: SchemaGuide
+) -> str:
     expected = expectations[0]
     field = str(path[-1])
     if isinstance(value, dict | list | None):
-        return range_of(path, value, expected) or (wrapped(field, value, expected, _needed(path, guide)) if isinstance(value, list) else "")
+        return range_of(path, value, expected) or (
+            wrapped(field, value, expected, _needed(path, guide)) if isinstance(value, list) else ""
+        )
     if "CPUs" in expected and type(value) in (int, float):
-        return f" Write {field}: {value}m if these are millicores." if value >= _MANY_CPUS else f" Write {field}: '{text or value}'."
+        return (
+            f" Write {field}: {value}m if these are millicores."
+            if value >= _MANY_CPUS
+            else f" Write {field}: '{text or value}'."
+        )
     if "text" in expectations and isinstance(value, bool | int | float):
         return f" Quote it: '{text or str(value).lower()}'"
     unquoted = expected.startswith(("a whole number", "a number", "true or false"))
-    if unquoted and isinstance(value, str) and re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false", value):
+    if (
+        unquoted
+        and isinstance(value, str)
+        and re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false", value)
+    ):
         return " Remove the quotes."
     choices = [each for each in re.split(r", | or ", expected) if " " not in each]
     return (
         range_of(path, value, expected)
         or correction(path, value, expected)
         or wrapped(field, value, expected, _needed(path, guide))
-        or (suggestion(value, choices) if isinstance(value, str) else _bound_remedy(value, expected))
+        or (
+            suggestion(value, choices) if isinstance(value, str) else _bound_remedy(value, expected)
+        )
     )
 
 
 def _bound_remedy(value: Any, expected: str) -> str:
     """The sentence that says how to bring a number into its range."""
     words, _, bound = expected.rpartition(" ")
-    form = table("stackfile/corrections.toml")["bound_remedies"].get(words, "") if isinstance(value, int | float) else ""
+    form = (
+        table("stackfile/corrections.toml")["bound_remedies"].get(words, "")
+        if isinstance(value, int | float)
+        else ""
+    )
     return f" {form.format(bound.removesuffix('.0'))}" if form else ""
 
 
@@ -180,15 +239,25 @@ def _value_text(value: Any, path: KeyPath, text: str | None) -> str:
 
 
 def _confidential(path: KeyPath) -> bool:
-    return any(isinstance(part, str) and _CONFIDENTIAL.search(_COUNTS.sub("", part)) for part in path[1:])
+    return any(
+        isinstance(part, str) and _CONFIDENTIAL.search(_COUNTS.sub("", part)) for part in path[1:]
+    )
 
 
-def _messages(error: Any, path: KeyPath, data: Any, guide: SchemaGuide, secrets: tuple[str, ...]) -> Iterator[tuple[KeyPath, str]]:
+def _messages(
+    error: Any, path: KeyPath, data: Any, guide: SchemaGuide, secrets: tuple[str, ...]
+) -> Iterator[tuple[KeyPath, str]]:
     kind, context = error["type"], error.get("ctx", {})
     if error["loc"][-1:] == ("[key]",):
         rule = guide.key_description(path[:-1]) or error["msg"]
         remedy = correction(path, path[-1], rule)
-        yield path, f"{shown(path[-1])} is not a valid name. Expected {rule[:1].lower()}{sentence(rule)[1:]}{remedy}"
+        yield (
+            path,
+            (
+                f"{shown(path[-1])} is not a valid name. Expected"
+                f" {rule[:1].lower()}{sentence(rule)[1:]}{remedy}"
+            ),
+        )
     elif kind == "missing":
         yield path, f"Missing required field. {sentence(guide.description(path) or 'Add it')}"
     elif kind == "extra_forbidden":
@@ -204,7 +273,13 @@ def _messages(error: Any, path: KeyPath, data: Any, guide: SchemaGuide, secrets:
             yield (*path, name), f"Missing required field. Supported values: {_listed(allowed)}."
         else:
             tag = str(context["tag"])
-            yield (*path, name), f"Unsupported value {shown(tag)}.{suggestion(tag, allowed)} Supported values: {_listed(allowed)}."
+            yield (
+                (*path, name),
+                (
+                    f"Unsupported value {shown(tag)}.{suggestion(tag, allowed)} Supported values:"
+                    f" {_listed(allowed)}."
+                ),
+            )
     elif kind in ("value_error", "assertion_error"):
         cause = context.get("error", error["msg"])
         below = cause.path if isinstance(cause, FieldError) else ()

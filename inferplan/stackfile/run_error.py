@@ -1,9 +1,13 @@
-"""The validation errors of a stack as an exception that both engines understand. Unlike `errors`, it needs the Pulumi SDK."""
+"""The validation errors of a stack as an exception that both engines understand. Unlike `errors`,
+it needs the Pulumi SDK.
+"""
 
 import pulumi
 
-from inferplan.stackfile.errors import InvalidStack
+from inferplan.documents.errors import InvalidStack
 
 
 class StackRunError(InvalidStack, pulumi.RunError):
-    """Raised while a program runs, for a stack that does not pass validation; Pulumi prints its text and no traceback."""
+    """Raised while a program runs, for a stack that does not pass validation; Pulumi prints its
+    text and no traceback.
+    """

@@ -1,4 +1,6 @@
-"""Looks up a path of a user's data in the JSON Schema of a spec, for errors: the allowed keys, and what they mean."""
+"""Looks up a path of a user's data in the JSON Schema of a spec, for errors: the allowed keys, and
+what they mean.
+"""
 
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -28,7 +30,11 @@ def _sample(part: dict[str, Any], *, high: bool) -> Any:
     if kind == "boolean":
         value = high
     elif kind in ("integer", "number"):
-        value = part.get("maximum", _LARGEST) if high else max(part.get("minimum", 1), part.get("exclusiveMinimum", 0) + 1)
+        value = (
+            part.get("maximum", _LARGEST)
+            if high
+            else max(part.get("minimum", 1), part.get("exclusiveMinimum", 0) + 1)
+        )
     elif kind == "array" and (item := _sample(part.get("items", {}), high=high)) is not None:
         value = [item]
     elif kind == "string" and "Ki|Mi" in pattern:
@@ -62,19 +68,28 @@ class SchemaGuide:
         return sorted(tags)
 
     def description(self, path: KeyPath) -> str:
-        """The description of the key at `path`, in one line without its full stop; "" if there is none."""
+        """The description of the key at `path`, in one line without its full stop; "" if there is
+        none.
+        """
         parts = (part for schema, _ in self._at(path) for part in (schema, *self._parts(schema)))
         return " ".join(_first(parts, "description").split()).removesuffix(".")
 
     def pattern(self, path: KeyPath) -> str:
-        return _first((part for schema, _ in self._at(path) for part in self._parts(schema)), "pattern")
+        return _first(
+            (part for schema, _ in self._at(path) for part in self._parts(schema)), "pattern"
+        )
 
     def key_description(self, path: KeyPath) -> str:
         """The description of the names in the mapping at `path`."""
-        return _first((self._plain(part.get("propertyNames", {})) for part in self._parts_at(path)), "description").removesuffix(".")
+        return _first(
+            (self._plain(part.get("propertyNames", {})) for part in self._parts_at(path)),
+            "description",
+        ).removesuffix(".")
 
     def sample(self, path: KeyPath, *, high: bool) -> Any:
-        """A valid value of the key at `path`, low or high where values have an order; None if the schema has none."""
+        """A valid value of the key at `path`, low or high where values have an order; None if the
+        schema has none.
+        """
         values = (_sample(part, high=high) for part in self._parts_at(path))
         return next((value for value in values if value is not None), None)
 
@@ -88,12 +103,17 @@ class SchemaGuide:
             here = [step for schema, data in here for step in self._step(schema, data, part)]
         return here
 
-    def _step(self, schema: dict[str, Any], data: Any, part: str | int) -> Iterator[tuple[dict[str, Any], Any]]:
+    def _step(
+        self, schema: dict[str, Any], data: Any, part: str | int
+    ) -> Iterator[tuple[dict[str, Any], Any]]:
         inner = value_at(data, (part,))
         for option in self._parts(schema, data):
             below = option.get("items")
             if isinstance(part, str):
-                named = next(iter(option.get("patternProperties", {}).values()), option.get("additionalProperties"))
+                named = next(
+                    iter(option.get("patternProperties", {}).values()),
+                    option.get("additionalProperties"),
+                )
                 below = option.get("properties", {}).get(part, named)
             if isinstance(below, dict):
                 yield below, None if inner is MISSING else inner
@@ -110,11 +130,19 @@ class SchemaGuide:
         if "discriminator" in plain and isinstance(data, dict):
             by_tag = plain["discriminator"]
             tag = data.get(by_tag["propertyName"])
-            target = by_tag.get("mapping", {}).get(tag) if isinstance(tag, str) else by_tag.get("defaultMapping")
+            target = (
+                by_tag.get("mapping", {}).get(tag)
+                if isinstance(tag, str)
+                else by_tag.get("defaultMapping")
+            )
             if target is not None:
                 return self._parts({"$ref": target})
         options = [option for key in ("oneOf", "anyOf", "allOf") for option in plain.get(key, ())]
-        return [part for option in options for part in self._parts(option, data)] if options else [plain]
+        return (
+            [part for option in options for part in self._parts(option, data)]
+            if options
+            else [plain]
+        )
 
 
 def _first(parts: Iterable[dict[str, Any]], key: str) -> str:

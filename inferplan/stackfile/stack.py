@@ -1,4 +1,6 @@
-"""One stack as frozen values: what its file says, and the secrets that it may use. It reads nothing and judges nothing between its parts."""
+"""One stack as frozen values: what its file says, and the secrets that it may use. It reads nothing
+and judges nothing between its parts.
+"""
 
 from __future__ import annotations
 
@@ -14,27 +16,33 @@ from inferplan.components.gateway.spec import GatewaySpec
 from inferplan.components.images.spec import ImagesSpec
 from inferplan.components.monitoring.spec import MonitoringSpec
 from inferplan.components.naming import NAMESPACE
-from inferplan.components.nodes.spec import NodePoolSpec
 from inferplan.components.objects.spec import ExtraObject
 from inferplan.components.platforms.spec import ClusterSpec
+from inferplan.components.pools import NodePoolSpec
 from inferplan.components.queue.spec import QueueSpec
 from inferplan.components.serving.spec import ModelSpec
 from inferplan.components.spec import DnsLabel, Name, Spec
-from inferplan.components.storage.spec import StoreSpec
+from inferplan.components.stores import StoreSpec
 
 if TYPE_CHECKING:
     import pulumi
 
 
 class BudgetSpec(Spec):
-    """The most that a stack may cost, judged by the most that its pools may grow to, and from which increase on a report calls it a risk."""
+    """The most that a stack may cost, judged by the most that its pools may grow to, and from which
+    increase on a report calls it a risk.
+    """
 
     monthly_usd: Annotated[int, Field(ge=0, le=100_000_000)]
     """US dollars a month at list prices, without what is paid by use."""
     review_percent: Annotated[int, Field(ge=0, le=1000)] = 25
-    """A report calls a higher monthly cost a risk above this percentage, if it is also above `reviewUsd`."""
+    """A report calls a higher monthly cost a risk above this percentage, if it is also above
+    `reviewUsd`.
+    """
     review_usd: Annotated[int, Field(ge=0, le=100_000_000)] = 500
-    """A report calls a higher monthly cost a risk above these US dollars, if it is also above `reviewPercent`."""
+    """A report calls a higher monthly cost a risk above these US dollars, if it is also above
+    `reviewPercent`.
+    """
 
 
 class StackSettings(Spec):
@@ -45,7 +53,9 @@ class StackSettings(Spec):
     namespace: DnsLabel = NAMESPACE
     """The Kubernetes namespace that holds the models and the gateway."""
     adopt_namespace: bool = False
-    """True uses a namespace that exists already. The stack does not create, label or delete it, sets no quota, and isolates only its own pods."""
+    """True uses a namespace that exists already. The stack does not create, label or delete it,
+    sets no quota, and isolates only its own pods.
+    """
     node_pools: dict[Name, NodePoolSpec]
     """Pools of nodes by name, each with its accelerator and size."""
     storage: dict[Name, StoreSpec] = {}
@@ -61,7 +71,9 @@ class StackSettings(Spec):
     consumers: dict[Name, ConsumerSpec] = {}
     """Holders of API keys by name, each with the key versions that are valid now."""
     key_history: dict[Name, KeyRecord] = {}
-    """The key versions that each consumer ever had, also after its removal. `inferplan keys` writes it; a revoked key never returns."""
+    """The key versions that each consumer ever had, also after its removal. `inferplan keys` writes
+    it; a revoked key never returns.
+    """
     monitoring: MonitoringSpec | None = None
     """The Prometheus that may scrape the models. Omit it, or set {}, for none."""
     benchmark: BenchmarkSpec | None = None
@@ -69,7 +81,9 @@ class StackSettings(Spec):
     images: ImagesSpec = ImagesSpec()
     """The registry mirror and the pull secrets of all images."""
     extra_objects: Annotated[dict[Name, ExtraObject], Field(max_length=64)] = {}
-    """Further Kubernetes objects by name, as Kubernetes writes them. Policies and the rehearsal check them like all others."""
+    """Further Kubernetes objects by name, as Kubernetes writes them. Policies and the rehearsal
+    check them like all others.
+    """
     budget: BudgetSpec | None = None
     """The maximum cost of the stack. Omit it, or set {}, for no limit."""
 
@@ -77,7 +91,9 @@ class StackSettings(Spec):
     def _resolve_pools(self) -> Self:
         keepers = {store.node_pool for store in self.storage.values()}
         for name, pool in self.node_pools.items():
-            self.node_pools[name] = cast("NodePoolSpec", self.cluster.resolved(pool, keeps_models=name in keepers))
+            self.node_pools[name] = cast(
+                "NodePoolSpec", self.cluster.resolved(pool, keeps_models=name in keepers)
+            )
         return self
 
 
@@ -86,14 +102,20 @@ class StackSecrets:
     """Secret values of a stack; never part of a spec, never shown."""
 
     seeds: tuple[pulumi.Output[str], ...] = field(repr=False)
-    """The seeds that API keys are derived from: the current seed and, during a rotation, the previous one."""
-    imported_keys: dict[str, dict[int, pulumi.Output[str]]] = field(default_factory=dict, repr=False)
+    """The seeds that API keys are derived from: the current seed and, during a rotation, the
+    previous one.
+    """
+    imported_keys: dict[str, dict[int, pulumi.Output[str]]] = field(
+        default_factory=dict, repr=False
+    )
     """Keys that users import instead, by consumer and version."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """One environment: its name, what it says, its secrets, and where the simulated cluster's kubeconfig lies."""
+    """One environment: its name, what it says, its secrets, and where the simulated cluster's
+    kubeconfig lies.
+    """
 
     name: str
     settings: StackSettings

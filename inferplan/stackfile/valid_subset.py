@@ -1,4 +1,6 @@
-"""Prepares an invalid stack for further checks: without its invalid entries, or with a valid sample in place of each invalid value."""
+"""Prepares an invalid stack for further checks: without its invalid entries, or with a valid sample
+in place of each invalid value.
+"""
 
 import copy
 from collections.abc import Collection
@@ -8,36 +10,72 @@ from inferplan.components.spec import KeyPath
 from inferplan.stackfile.schema_guide import SchemaGuide
 
 # Sections whose entries can be left out one by one.
-BY_ENTRY = ("nodePools", "storage", "queues", "models", "routes", "consumers", "keyHistory", "extraObjects")
-# Sections that nothing else names, each with a valid value in place of an invalid one; None leaves it out.
-_WHOLE: dict[str, Any] = {"monitoring": {"prometheus": {"namespace": "sample", "url": "http://sample"}}, "benchmark": None, "budget": None}
+BY_ENTRY = (
+    "nodePools",
+    "storage",
+    "queues",
+    "models",
+    "routes",
+    "consumers",
+    "keyHistory",
+    "extraObjects",
+)
+# Sections that nothing else names, each with a valid value in place of an invalid one; None leaves
+# it out.
+_WHOLE: dict[str, Any] = {
+    "monitoring": {"prometheus": {"namespace": "sample", "url": "http://sample"}},
+    "benchmark": None,
+    "budget": None,
+}
 
 
-def valid_subset(data: dict[str, Any], invalid: Collection[KeyPath]) -> tuple[dict[str, Any], set[str]] | None:
-    """`data` without the entries at the paths `invalid` and those that refer to them, and the names of the removed ones.
+def valid_subset(
+    data: dict[str, Any], invalid: Collection[KeyPath]
+) -> tuple[dict[str, Any], set[str]] | None:
+    """`data` without the entries at the paths `invalid` and those that refer to them, and the names
+    of the removed ones.
 
     None if a section is invalid that all others depend on.
     """
-    if any(path[0] not in _WHOLE and (path[0] not in BY_ENTRY or len(path) < 2) for path in invalid):
+    if any(
+        path[0] not in _WHOLE and (path[0] not in BY_ENTRY or len(path) < 2) for path in invalid
+    ):
         return None
-    rest = {section: dict(entries) if section in BY_ENTRY else entries for section, entries in data.items()}
+    rest = {
+        section: dict(entries) if section in BY_ENTRY else entries
+        for section, entries in data.items()
+    }
     names: set[str] = set()
     stale = {(str(path[0]), str(path[1])) for path in invalid if path[0] in BY_ENTRY}
     while stale:
         for section, name in stale:
             del rest[section][name]
             names.add(name)
-        entries = [(section, name, entry) for section in BY_ENTRY for name, entry in rest.get(section, {}).items()]
-        stale = {(at, name) for at, name, entry in entries if names & _words(entry) or (at == "keyHistory" and name in names)}
+        entries = [
+            (section, name, entry)
+            for section in BY_ENTRY
+            for name, entry in rest.get(section, {}).items()
+        ]
+        stale = {
+            (at, name)
+            for at, name, entry in entries
+            if names & _words(entry) or (at == "keyHistory" and name in names)
+        }
     for section, sample in _WHOLE.items():
-        if section in rest and (names & _words(rest[section]) or any(path[0] == section for path in invalid)):
+        if section in rest and (
+            names & _words(rest[section]) or any(path[0] == section for path in invalid)
+        ):
             del rest[section]
             rest |= {section: sample} if sample else {}
     return rest, names
 
 
-def with_samples(data: dict[str, Any], invalid: Collection[KeyPath], guide: SchemaGuide, *, high: bool) -> dict[str, Any]:
-    """A copy of `data` with a low or high sample at each path of `invalid`; without the value if the schema has no sample."""
+def with_samples(
+    data: dict[str, Any], invalid: Collection[KeyPath], guide: SchemaGuide, *, high: bool
+) -> dict[str, Any]:
+    """A copy of `data` with a low or high sample at each path of `invalid`; without the value if
+    the schema has no sample.
+    """
     repaired = copy.deepcopy(data)
     repaired |= {str(path[0]): sample for path in invalid if (sample := _WHOLE.get(str(path[0])))}
     for path in invalid:

@@ -9,7 +9,12 @@ from inferplan.stackfile.stack import StackSettings
 
 def watched(spec: StackSettings) -> WatchedStack:
     monitoring = spec.monitoring
-    counted = spec.gateway is not None and spec.gateway.counts_requests and monitoring is not None and monitoring.scrape is not None
+    counted = (
+        spec.gateway is not None
+        and spec.gateway.counts_requests
+        and monitoring is not None
+        and monitoring.scrape is not None
+    )
     models = [
         WatchedModel(
             name=name,
@@ -24,10 +29,16 @@ def watched(spec: StackSettings) -> WatchedStack:
     return WatchedStack(
         namespace=spec.namespace,
         models=models,
-        expiries={(name, version): last for name, each in spec.consumers.items() for version, last in each.expires.items()},
+        expiries={
+            (name, version): last
+            for name, each in spec.consumers.items()
+            for version, last in each.expires.items()
+        },
         monthly_usd=None if spec.budget is None else spec.budget.monthly_usd,
         node_prices=list(_node_prices(spec).values()),
-        runbooks=None if monitoring is None or monitoring.rules is None else monitoring.rules.runbooks,
+        runbooks=None
+        if monitoring is None or monitoring.rules is None
+        else monitoring.rules.runbooks,
     )
 
 

@@ -1,4 +1,6 @@
-"""Streams of engine events with one canary each: a value of some shape, in some text, at some place, under some operation."""
+"""Streams of engine events with one canary each: a value of some shape, in some text, at some
+place, under some operation.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def _word(source: random.Random, length: int, letters: str = _ALNUM) -> str:
 
 
 def _shape(pattern: str) -> Callable[[random.Random], str]:
-    """`pattern` with `{A20}` for 20 letters and digits, `{a..}` lower case, `{U..}` upper case and digits, `{h..}` hex, `{b..}` base64, `{d..}` digits."""
+    """`pattern` with `{A20}` for 20 letters and digits, `{a..}` lower case, `{U..}` upper case and
+    digits, `{h..}` hex, `{b..}` base64, `{d..}` digits.
+    """
     sets = {
         "A": _ALNUM,
         "a": string.ascii_lowercase + string.digits,
@@ -38,7 +42,9 @@ def _shape(pattern: str) -> Callable[[random.Random], str]:
     }
 
     def made(source: random.Random) -> str:
-        return re.sub(r"\{(\w)(\d+)\}", lambda match: _word(source, int(match[2]), sets[match[1]]), pattern)
+        return re.sub(
+            r"\{(\w)(\d+)\}", lambda match: _word(source, int(match[2]), sets[match[1]]), pattern
+        )
 
     return made
 
@@ -54,7 +60,9 @@ _PATTERNS = {
     "square": "sq0csp-{A43}", "sentry": "sntrys_{A60}", "fly": "FlyV1 fm2_{b60}", "pulumi": "pul-{h40}", "terraform": "{A14}.atlasv1.{A60}", "netlify": "nfp_{A36}", "supabase": "sbp_{h40}", "confluent": "cflt{A60}", "rabbit": "{b48}",
     "fullwidth": "\uff50\uff57{A18}", "cyrillic": "\u0440\u0430ss{A16}", "ntlm": "{h32}:{h32}", "pin": "{d16}",
 }  # fmt: skip
-VALUES: dict[str, Callable[[random.Random], str]] = {name: _shape(pattern) for name, pattern in _PATTERNS.items()}
+VALUES: dict[str, Callable[[random.Random], str]] = {
+    name: _shape(pattern) for name, pattern in _PATTERNS.items()
+}
 
 
 def _b64(text: str) -> str:
@@ -73,8 +81,12 @@ TEXTS: dict[str, Callable[[str], str]] = {
     "json-list": lambda v: json.dumps({"keys": [v]}),
     "json-twice": lambda v: json.dumps({"definition": json.dumps({"token": v})}),
     "auths": lambda v: json.dumps({"auths": {"registry.example.com": {"auth": _b64(f"user:{v}")}}}),
-    "last-applied": lambda v: json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "data": {"k": _b64(v)}}),
-    "yaml": lambda v: f"receivers:\n- name: ops\n  webhook:\n    authorization:\n      credentials: {v}\n",
+    "last-applied": lambda v: json.dumps(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "data": {"k": _b64(v)}}
+    ),
+    "yaml": lambda v: (
+        f"receivers:\n- name: ops\n  webhook:\n    authorization:\n      credentials: {v}\n"
+    ),
     "yaml-plain": lambda v: f"server:\n  listen: 8080\n  upstream: {v}\n",
     "yaml-quoted": lambda v: f'config:\n  masterkey: "{v}"\n  level: info\n',
     "yaml-list": lambda v: f"consumers:\n  - name: a\n    keys:\n      - {v}\n",
@@ -84,26 +96,39 @@ TEXTS: dict[str, Callable[[str], str]] = {
     "toml": lambda v: f'[auth]\nuser = "admin"\nsalt = "{v}"\n',
     "toml-list": lambda v: f'[server]\nsigning = ["{v}"]\n',
     "ini": lambda v: f"[database]\nhost = db.example.com\npasswd={v}\n",
-    "properties": lambda v: f"spring.datasource.url=jdbc:postgresql://db:5432/app\nspring.datasource.cred={v}\n",
+    "properties": lambda v: (
+        f"spring.datasource.url=jdbc:postgresql://db:5432/app\nspring.datasource.cred={v}\n"
+    ),
     "dotenv": lambda v: f"export APP_ENV=prod\nexport LICENSE_KEY='{v}'\n",
-    "xml": lambda v: f'<configuration><add key="x" value="{v}"/><connectionString>{v}</connectionString></configuration>',
+    "xml": lambda v: (
+        '<configuration><add key="x"'
+        f' value="{v}"/><connectionString>{v}</connectionString></configuration>'
+    ),
     "netrc": lambda v: f"machine api.example.com login deploy password {v}\n",
     "pgpass": lambda v: f"db.example.com:5432:app:app:{v}\n",
     "htpasswd": lambda v: f"admin:{v}\n",
     "postgres": lambda v: f"postgresql://app:{_netloc(v)}@db.example.com:5432/app?sslmode=require",
     "postgres-at": lambda v: f"postgresql://app:p@{_netloc(v)}@db.example.com:5432/app",
     "mysql-dsn": lambda v: f"app:{v}@tcp(db.example.com:3306)/app",
-    "sqlserver": lambda v: f"Server=tcp:db.example.com,1433;Database=app;User Id=app;Password={v};Encrypt=true",
+    "sqlserver": lambda v: (
+        f"Server=tcp:db.example.com,1433;Database=app;User Id=app;Password={v};Encrypt=true"
+    ),
     "libpq": lambda v: f"host=db.example.com user=app password={v} dbname=app",
     "redis": lambda v: f"redis://:{_netloc(v)}@cache.example.com:6379/0",
     "amqp": lambda v: f"amqps://user:{_netloc(v)}@mq.example.com/vhost",
     "mongo": lambda v: f"mongodb+srv://app:{_netloc(v)}@c0.example.net/?retryWrites=true",
-    "presigned": lambda v: f"https://bucket.s3.amazonaws.com/a.tar?X-Amz-Date=20261128T000000Z&X-Amz-Signature={_netloc(v)}",
+    "presigned": lambda v: (
+        f"https://bucket.s3.amazonaws.com/a.tar?X-Amz-Date=20261128T000000Z&X-Amz-Signature={_netloc(v)}"
+    ),
     "sas": lambda v: f"https://acct.blob.core.windows.net/c/b?sv=2022-11-02&sig={_netloc(v)}",
-    "webhook": lambda v: f"https://hooks.slack.com/services/T00000000/B00000000/{v.replace('/', '')}",
+    "webhook": lambda v: (
+        f"https://hooks.slack.com/services/T00000000/B00000000/{v.replace('/', '')}"
+    ),
     "path-token": lambda v: f"https://api.example.com/bot{v.replace('/', '')}/send",
     "fragment": lambda v: f"https://example.com/#access={_netloc(v)}",
-    "azure-conn": lambda v: f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={v};EndpointSuffix=core.windows.net",
+    "azure-conn": lambda v: (
+        f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={v};EndpointSuffix=core.windows.net"
+    ),
     "shell": lambda v: f"#!/bin/sh\nset -e\ncurl -u admin:{v} https://api.example.com/v1/models\n",
     "login": lambda v: f"docker login -u bot -p {v} registry.example.com",
     "echo-pipe": lambda v: f"echo {v} | docker login --password-stdin registry.example.com",
@@ -116,22 +141,36 @@ TEXTS: dict[str, Callable[[str], str]] = {
     "cookie": lambda v: f"Cookie: session={v}; theme=dark",
     "nginx": lambda v: f'if ($http_x_api_key != "{v}") {{ return 401; }}',
     "nginx-map": lambda v: f'map $http_x_key $consumer {{\n  default "";\n  "{v}" chat;\n}}',
-    "lua": lambda v: f'local k = "{v}"\nif request_handle:headers():get("x-key") ~= k then return end',
+    "lua": lambda v: (
+        f'local k = "{v}"\nif request_handle:headers():get("x-key") ~= k then return end'
+    ),
     "python": lambda v: f'import os\nCLIENT = Client("{v}", timeout=5)\n',
     "js": lambda v: f"const expected = `{v}`;\n",
     "sql": lambda v: f"CREATE USER app IDENTIFIED BY '{v}';",
     "sql-alter": lambda v: f"ALTER ROLE app WITH PASSWORD '{v}';",
-    "cloud-init": lambda v: f"#cloud-config\nwrite_files:\n- path: /etc/app\n  content: {v}\nchpasswd:\n  list: |\n    root:{v}\n",
+    "cloud-init": lambda v: (
+        f"#cloud-config\nwrite_files:\n- path: /etc/app\n  content: {v}\nchpasswd:\n  list: |\n   "
+        f" root:{v}\n"
+    ),
     "systemd": lambda v: f"[Service]\nEnvironment=APP_CRED={v}\nExecStart=/usr/bin/app --psk {v}\n",
     "base64": _b64,
     "base64-env": lambda v: _b64(f"APP_PAT={v}\n"),
     "base64-twice": lambda v: _b64(_b64(v)),
     "base64-lines": lambda v: base64.encodebytes(f"token: {v}\n".encode()).decode(),
-    "gzip": lambda v: base64.b64encode(gzip.compress(f"#!/bin/sh\nexport SEED={v}\n".encode())).decode(),
-    "user-data": lambda v: _b64(f"#!/bin/bash\n/etc/eks/bootstrap.sh c --kubelet-extra-args x\necho {v} > /etc/k\n"),
+    "gzip": (
+        lambda v: base64.b64encode(gzip.compress(f"#!/bin/sh\nexport SEED={v}\n".encode())).decode()
+    ),
+    "user-data": lambda v: _b64(
+        f"#!/bin/bash\n/etc/eks/bootstrap.sh c --kubelet-extra-args x\necho {v} > /etc/k\n"
+    ),
     "pem": lambda v: f"-----BEGIN PRIVATE KEY-----\n{v}\n-----END PRIVATE KEY-----\n",
-    "openssh": lambda v: f"-----BEGIN OPENSSH PRIVATE KEY-----\n{v[:30]}\n{v[30:]}\n-----END OPENSSH PRIVATE KEY-----",
-    "pgp": lambda v: f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{v}\n-----END PGP PRIVATE KEY BLOCK-----",
+    "openssh": lambda v: (
+        f"-----BEGIN OPENSSH PRIVATE KEY-----\n{v[:30]}\n{v[30:]}\n-----END OPENSSH PRIVATE"
+        " KEY-----"
+    ),
+    "pgp": lambda v: (
+        f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{v}\n-----END PGP PRIVATE KEY BLOCK-----"
+    ),
     "jwk": lambda v: json.dumps({"kty": "oct", "k": v, "alg": "HS256"}),
     "wireguard": lambda v: f"[Interface]\nPrivateKey = {v}\nAddress = 10.0.0.1/24\n",
     "halves": lambda v: json.dumps({"parts": [v[: len(v) // 2], v[len(v) // 2 :]]}),
@@ -157,7 +196,10 @@ class Place:
 def _pod(**container: Any) -> dict[str, Any]:
     return {
         "metadata": {"name": "m"},
-        "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "server", "image": "a:1", **container}]}}},
+        "spec": {
+            "replicas": 1,
+            "template": {"spec": {"containers": [{"name": "server", "image": "a:1", **container}]}},
+        },
     }
 
 
@@ -249,10 +291,19 @@ class Case:
 
 def case(seed: int) -> Case:
     source = random.Random(seed)  # noqa: S311 - repeatable, and no secret
-    value, text, place, operation = (source.choice(sorted(each)) for each in (VALUES, TEXTS, PLACES, OPERATIONS))
+    value, text, place, operation = (
+        source.choice(sorted(each)) for each in (VALUES, TEXTS, PLACES, OPERATIONS)
+    )
     values = VALUES[value](source), VALUES[value](source)
     return Case(
-        value, text, place, operation, values, stream(*events_of(PLACES[place], [TEXTS[text](each) for each in values], operation, values))
+        value,
+        text,
+        place,
+        operation,
+        values,
+        stream(
+            *events_of(PLACES[place], [TEXTS[text](each) for each in values], operation, values)
+        ),
     )
 
 
@@ -281,16 +332,37 @@ def events_of(  # noqa: C901 - one case for each operation
                 diff={key: {"diffKind": "update", "inputDiff": False} for key in new},
             )
         case "list":
-            yield step("update", place.type, "x", {**old, "items": [texts[0], "a"]}, {**new, "items": [texts[1]]})
+            yield step(
+                "update",
+                place.type,
+                "x",
+                {**old, "items": [texts[0], "a"]},
+                {**new, "items": [texts[1]]},
+            )
         case "failed":
             yield step("update", place.type, "x", old, new)
-            yield {"diagnosticEvent": {"urn": "", "severity": "error", "message": f"update failed: {texts[1]}", "color": "never"}}
+            yield {
+                "diagnosticEvent": {
+                    "urn": "",
+                    "severity": "error",
+                    "message": f"update failed: {texts[1]}",
+                    "color": "never",
+                }
+            }
         case "diagnostic":
             yield step("update", place.type, "x", old, new)
-            yield {"diagnosticEvent": {"urn": "", "severity": "warning", "message": f"could not connect: {texts[1]}"}}
+            yield {
+                "diagnosticEvent": {
+                    "urn": "",
+                    "severity": "warning",
+                    "message": f"could not connect: {texts[1]}",
+                }
+            }
         case "wrapped":
             half = len(values[1]) // 2
-            message = f"error: invalid credentials {values[1][:half]}\n{values[1][half:]} were rejected"
+            message = (
+                f"error: invalid credentials {values[1][:half]}\n{values[1][half:]} were rejected"
+            )
             yield {"diagnosticEvent": {"urn": "", "severity": "error", "message": message}}
         case "policy":
             body = {
@@ -305,18 +377,30 @@ def events_of(  # noqa: C901 - one case for each operation
         case "output":
             from tests.review_streams import stack_step
 
-            yield stack_step({"endpoint": texts[0], "kubeconfig": texts[0]}, {"endpoint": texts[1], "kubeconfig": texts[1]})
+            yield stack_step(
+                {"endpoint": texts[0], "kubeconfig": texts[0]},
+                {"endpoint": texts[1], "kubeconfig": texts[1]},
+            )
         case _:
             yield step("update", place.type, "x", old, new)
 
 
 def shown(case_: Case, surfaces: dict[str, str]) -> list[str]:
     """The surfaces that show a piece of a canary, as it is or decoded."""
-    return [name for name, text in surfaces.items() for value in case_.values if any(_shows(each, value) for each in _spellings(text))]
+    return [
+        name
+        for name, text in surfaces.items()
+        for value in case_.values
+        if any(_shows(each, value) for each in _spellings(text))
+    ]
 
 
 def _shows(text: str, value: str) -> bool:
-    return any(value[at : at + LENGTH] in text for at in range(max(1, len(value) - LENGTH + 1)) if not _public(value[at : at + LENGTH]))
+    return any(
+        value[at : at + LENGTH] in text
+        for at in range(max(1, len(value) - LENGTH + 1))
+        if not _public(value[at : at + LENGTH])
+    )
 
 
 # Beginnings that every token of a product has.
@@ -335,9 +419,10 @@ def _spellings(text: str) -> Iterator[str]:
     for word in re.findall(r"[A-Za-z0-9+/_-]{12,}={0,2}", joined):
         try:
             decoded.append(
-                base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_" if "-" in word or "_" in word else None).decode(
-                    "utf-8", "ignore"
-                )
+                base64.b64decode(
+                    word + "=" * (-len(word) % 4),
+                    altchars=b"-_" if "-" in word or "_" in word else None,
+                ).decode("utf-8", "ignore")
             )
         except ValueError:
             continue

@@ -1,4 +1,6 @@
-"""Resources of many providers (`held_out.json`), written after the tables: `V` is where people put a secret."""
+"""Resources of many providers (`held_out.json`), written after the tables: `V` is where people put
+a secret.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-RESOURCES: list[tuple[str, dict[str, Any]]] = json.loads(Path(__file__).with_suffix(".json").read_text())
+RESOURCES: list[tuple[str, dict[str, Any]]] = json.loads(
+    Path(__file__).with_suffix(".json").read_text()
+)
 
 
 def filled(value: Any, secret: str) -> Any:

@@ -29,7 +29,11 @@ def test_there_are_as_many_as_was_promised():
 
 
 @pytest.mark.parametrize(
-    ("type_", "path", "value"), ROWS, ids=[f"{type_.rpartition(':')[2]} {path} {index}" for index, (type_, path, _) in enumerate(ROWS)]
+    ("type_", "path", "value"),
+    ROWS,
+    ids=[
+        f"{type_.rpartition(':')[2]} {path} {index}" for index, (type_, path, _) in enumerate(ROWS)
+    ],
 )
 def test_a_look_alike_is_shown(type_, path, value):
     inputs = nested(parse(path), value)

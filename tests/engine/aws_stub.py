@@ -1,10 +1,12 @@
 """An AWS provider for Pulumi's engine that keeps everything in memory and asks AWS nothing.
 
-It speaks the ResourceProvider protocol by the classes in Pulumi's own Python package, and the engine attaches to it by
-PULUMI_DEBUG_PROVIDERS. What it answers is what the rehearsal answers; a test adds what it needs to see. It checks no input.
+It speaks the ResourceProvider protocol by the classes in Pulumi's own Python package, and the
+engine attaches to it by PULUMI_DEBUG_PROVIDERS. What it answers is what the rehearsal answers; a
+test adds what it needs to see. It checks no input.
 """
 
-# ruff: noqa: N802, ARG002 - methods are called as the protocol calls them, and are handed all that it has
+# ruff: noqa: N802, ARG002 - methods are called as the protocol calls them, and are handed all that
+# it has
 from __future__ import annotations
 
 import json
@@ -19,8 +21,8 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from inferplan.rehearsal.engine.providers.aws import answer, realize
-from inferplan.rehearsal.engine.wire.values import from_wire, to_wire
+from inferplan.pulumi_engine.providers.aws import answer, realize
+from inferplan.pulumi_engine.values import from_wire, to_wire
 
 Outputs = dict[str, Any]
 
@@ -70,8 +72,12 @@ class AwsStub(provider_pb2_grpc.ResourceProviderServicer):
 
     def Diff(self, request: Any, context: Any) -> Any:
         before, after = from_wire(request.old_inputs), from_wire(request.news)
-        changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-        kind = provider_pb2.DiffResponse.DIFF_SOME if changed else provider_pb2.DiffResponse.DIFF_NONE
+        changed = sorted(
+            key for key in before.keys() | after.keys() if before.get(key) != after.get(key)
+        )
+        kind = (
+            provider_pb2.DiffResponse.DIFF_SOME if changed else provider_pb2.DiffResponse.DIFF_NONE
+        )
         return provider_pb2.DiffResponse(changes=kind, diffs=changed)
 
     def Create(self, request: Any, context: Any) -> Any:
@@ -79,20 +85,29 @@ class AwsStub(provider_pb2_grpc.ResourceProviderServicer):
             return provider_pb2.CreateResponse(properties=request.properties)
         inputs = from_wire(request.properties)
         type_, name = _type_of(request.urn), request.urn.rpartition("::")[2]
-        id_, outputs = realize(SimpleNamespace(urn=request.urn, type=type_, name=name, inputs=inputs))  # type: ignore[arg-type] - all that is read of a registration
+        id_, outputs = realize(
+            SimpleNamespace(urn=request.urn, type=type_, name=name, inputs=inputs)
+        )  # type: ignore[arg-type] - all that is read of a registration
         if isinstance(outputs.get("policy"), dict):
-            # The provider takes a document as a structure and answers with text (aws:iam/rolePolicy:RolePolicy).
+            # The provider takes a document as a structure and answers with text
+            # (aws:iam/rolePolicy:RolePolicy).
             outputs["policy"] = json.dumps(outputs["policy"])
         self.on_create(type_, inputs)
         self.note("create", type_, name)
-        return provider_pb2.CreateResponse(id=id_, properties=to_wire({**outputs, **self.answers.get(type_, {})}))
+        return provider_pb2.CreateResponse(
+            id=id_, properties=to_wire({**outputs, **self.answers.get(type_, {})})
+        )
 
     def Read(self, request: Any, context: Any) -> Any:
-        return provider_pb2.ReadResponse(id=request.id, properties=request.properties, inputs=request.inputs)
+        return provider_pb2.ReadResponse(
+            id=request.id, properties=request.properties, inputs=request.inputs
+        )
 
     def Update(self, request: Any, context: Any) -> Any:
         self.note("update", _type_of(request.urn), request.urn.rpartition("::")[2])
-        return provider_pb2.UpdateResponse(properties=to_wire({**from_wire(request.olds), **from_wire(request.news)}))
+        return provider_pb2.UpdateResponse(
+            properties=to_wire({**from_wire(request.olds), **from_wire(request.news)})
+        )
 
     def Delete(self, request: Any, context: Any) -> Any:
         type_, name = _type_of(request.urn), request.urn.rpartition("::")[2]
@@ -104,11 +119,15 @@ class AwsStub(provider_pb2_grpc.ResourceProviderServicer):
         return empty_pb2.Empty()
 
     def Invoke(self, request: Any, context: Any) -> Any:
-        found = None if request.tok in self.missing else answer(request.tok, from_wire(request.args))
+        found = (
+            None if request.tok in self.missing else answer(request.tok, from_wire(request.args))
+        )
         if found is None:
             context.abort(grpc.StatusCode.NOT_FOUND, "couldn't find resource")
         response = provider_pb2.InvokeResponse()
-        getattr(response, "return").CopyFrom(to_wire({**(found or {}), **self.answers.get(request.tok, {})}))
+        getattr(response, "return").CopyFrom(
+            to_wire({**(found or {}), **self.answers.get(request.tok, {})})
+        )
         return response
 
 
@@ -118,7 +137,9 @@ def _type_of(urn: str) -> str:
 
 @contextmanager
 def serving(provider: AwsStub) -> Iterator[Mapping[str, str]]:
-    """Serves `provider` on a free port of this machine; what an engine's environment has to say to find it."""
+    """Serves `provider` on a free port of this machine; what an engine's environment has to say to
+    find it.
+    """
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=32))
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
     port = server.add_insecure_port("127.0.0.1:0")

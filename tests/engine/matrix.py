@@ -1,7 +1,8 @@
-"""Plays the scenarios under Pulumi's own engine by hand and prints a table row for each: `python -m tests.engine.matrix [WORDS...]`.
+"""Plays the scenarios under Pulumi's own engine by hand and prints a table row for each: `python -m
+tests.engine.matrix [WORDS...]`.
 
-WORDS select scenarios whose `transition / ending / following` holds all of them; several alternatives are separated by a comma.
-Nothing stops at a failure.
+WORDS select scenarios whose `transition / ending / following` holds all of them; several
+alternatives are separated by a comma. Nothing stops at a failure.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ def _row(engine: Pulumi, transition, ending: str, following: str) -> bool:
         play(engine, transition, ending, following)
     except AssertionError as error:
         told = " ".join(str(error).split())[:3000]
-    print(f"| {transition.name} | {ending} | {following} | {told} | {time.monotonic() - began:.0f} s |", flush=True)
+    print(
+        f"| {transition.name} | {ending} | {following} | {told} |"
+        f" {time.monotonic() - began:.0f} s |",
+        flush=True,
+    )
     return told == "as expected"
 
 

@@ -1,17 +1,27 @@
-"""A project beside this one with stacks of its own: the examples' keys are public, so no `up` on a real cluster takes them."""
+"""A project beside this one with stacks of its own: the examples' keys are public, so no `up` on a
+real cluster takes them.
+"""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
-from inferplan.operations.files import create
-from inferplan.operations.new_stack.new_stack import copy_of
+from inferplan.planning.new_stack import copy_of
 from inferplan.stackfile.reader import read_stack
+from inferplan.workspace.files import create
 from tests.examples import example_stacks
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("inferplan/infra", "pyproject.toml", "Pulumi.yaml", "requirements.lock", "schemas", ".venv", "uv.lock")
+PARTS = (
+    "inferplan/infra",
+    "pyproject.toml",
+    "Pulumi.yaml",
+    "requirements.lock",
+    "schemas",
+    ".venv",
+    "uv.lock",
+)
 """`uv.lock` may not be there yet: uv, which the engine calls, writes it where the link leads."""
 # A real cluster takes no values of the examples.
 _OWN = {
@@ -24,7 +34,9 @@ _OWN = {
 
 
 def own_project(directory: Path) -> Path:
-    """The program in `directory`, as links, with the examples and the policy settings of this project as files."""
+    """The program in `directory`, as links, with the examples and the policy settings of this
+    project as files.
+    """
     project = directory / "project"
     project.mkdir()
     for name in PARTS:
@@ -41,7 +53,9 @@ def own_project(directory: Path) -> Path:
 
 
 def reseal(project: Path, stack: str, passphrase: str) -> None:
-    """Gives the example `stack` of `project` a seed of its own under `passphrase`, and keeps its name."""
+    """Gives the example `stack` of `project` a seed of its own under `passphrase`, and keeps its
+    name.
+    """
     path = project / "stacks" / f"Pulumi.{stack}.yaml"
     copy = copy_of(read_stack(path), path, passphrase)
     path.unlink()

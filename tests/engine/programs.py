@@ -1,6 +1,7 @@
 """Downloads or builds Pulumi's engine for the tests, once: `python -m tests.engine.programs`.
 
-It ends within its time and with exit code 0 in any case: what hinders it is printed, and the tests that need the engine are skipped.
+It ends within its time and with exit code 0 in any case: what hinders it is printed, and the tests
+that need the engine are skipped.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import signal
 import sys
 from pathlib import Path
 
-from inferplan.rehearsal.errors import RehearsalError
-from inferplan.rehearsal.progress import Progress, plain
+from inferplan.errors import RehearsalError
+from inferplan.progress import Progress, plain
 from inferplan.rehearsal.toolchain.build import built_source, ensure_sources
 from inferplan.rehearsal.toolchain.pins import OPTIONAL
 
@@ -21,7 +22,8 @@ class Expired(Exception):  # noqa: N818 - a reason to skip tests, not an error
 
 CLI, YAML, PROVIDER = "pulumi", "pulumi-language-yaml", "pulumi-resource-kubernetes"
 SOURCES = tuple(OPTIONAL[name] for name in ("pulumi-yaml", "pulumi-kubernetes", "pulumi"))
-# 11 minutes of processor time; a machine may be four times as slow as the one that measured them, or its network may hang.
+# 11 minutes of processor time; a machine may be four times as slow as the one that measured them,
+# or its network may hang.
 SECONDS = 1500
 
 
@@ -30,7 +32,12 @@ def built_programs() -> dict[str, Path] | None:
     directories = [built_source(source) for source in SOURCES]
     if None in directories:
         return None
-    return {name: directory / name for directory in directories if directory for name in _names(directory)}
+    return {
+        name: directory / name
+        for directory in directories
+        if directory
+        for name in _names(directory)
+    }
 
 
 def _names(directory: Path) -> list[str]:
@@ -56,7 +63,11 @@ def build(progress: Progress, seconds: int = SECONDS) -> str:
 
 def main() -> int:
     if built_programs() is None and (reason := build(plain)):
-        print(f"  going on without Pulumi's engine: {reason}; the tests that need it are skipped and say so", file=sys.stderr)
+        print(
+            f"  going on without Pulumi's engine: {reason}; the tests that need it are skipped and"
+            " say so",
+            file=sys.stderr,
+        )
     return 0
 
 

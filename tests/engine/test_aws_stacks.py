@@ -1,7 +1,9 @@
-"""Stacks on AWS under Pulumi's own engine: a stub of AWS as provider, and a real API server as the cluster of EKS.
+"""Stacks on AWS under Pulumi's own engine: a stub of AWS as provider, and a real API server as the
+cluster of EKS.
 
-Nodes come and go with their node groups, and a controller stands in for the one that makes load balancers: it lets an Ingress go
-only while there are nodes for it to run on, as the real one does. So a destroy in the wrong order would hang, or be refused.
+Nodes come and go with their node groups, and a controller stands in for the one that makes load
+balancers: it lets an Ingress go only while there are nodes for it to run on, as the real one does.
+So a destroy in the wrong order would hang, or be refused.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.planning.simulated_nodes import simulated_objects
+from inferplan.kube.api import ApiError, admin_token
+from inferplan.progress import silent
 from inferplan.rehearsal.cluster import Cluster, delete, start
-from inferplan.rehearsal.cluster.api import ApiError, admin_token
 from inferplan.rehearsal.cluster.definitions import installer
-from inferplan.rehearsal.progress import silent
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
+from inferplan.workspace.simulated_nodes import simulated_objects
 from tests.engine.aws_stub import AwsStub, serving
 from tests.engine.own_project import own_project, reseal
 from tests.engine.requirement import needs_pulumi
@@ -51,7 +53,9 @@ POOL = "inferplan.dev/pool"
 
 
 class Platform:
-    """The parts of EKS that a stack meets: nodes of its groups, and a controller that makes load balancers."""
+    """The parts of EKS that a stack meets: nodes of its groups, and a controller that makes load
+    balancers.
+    """
 
     def __init__(self, aws: AwsStub, cluster: Cluster, stack: str) -> None:
         self.api = cluster.api()
@@ -62,8 +66,14 @@ class Platform:
         self._lock = threading.Lock()
         authority = base64.b64encode((cluster.pki / "ca.crt").read_bytes()).decode()
         found = {"endpoint": cluster.server}
-        aws.answers["aws:eks/cluster:Cluster"] = {**found, "certificateAuthority": {"data": authority}}
-        aws.answers["aws:eks/getCluster:getCluster"] = {**found, "certificateAuthorities": [{"data": authority}]}
+        aws.answers["aws:eks/cluster:Cluster"] = {
+            **found,
+            "certificateAuthority": {"data": authority},
+        }
+        aws.answers["aws:eks/getCluster:getCluster"] = {
+            **found,
+            "certificateAuthorities": [{"data": authority}],
+        }
         aws.on_create, aws.before_delete = self._joined, self._leaving
         for group in ("karpenter.sh", "eks.amazonaws.com"):
             assert installer(cluster, silent)(group)
@@ -72,7 +82,9 @@ class Platform:
             self.api.request("POST", "/api/v1/nodes", body=node)
 
     def nodes(self) -> list[str]:
-        return [each["metadata"]["name"] for each in self.api.request("GET", "/api/v1/nodes")["items"]]
+        return [
+            each["metadata"]["name"] for each in self.api.request("GET", "/api/v1/nodes")["items"]
+        ]
 
     def _joined(self, type_: str, inputs: Mapping[str, Any]) -> None:
         if type_ != GROUP:
@@ -89,10 +101,16 @@ class Platform:
             self.api.request("DELETE", f"/api/v1/nodes/{node['metadata']['name']}")
 
     def _counted(self, pool: str, change: int, *, at: int) -> list[dict[str, Any]]:
-        """The nodes of `pool` where it now has `at` groups: they come with the first and go with the last."""
+        """The nodes of `pool` where it now has `at` groups: they come with the first and go with
+        the last.
+        """
         with self._lock:
             self._groups[pool] = now = self._groups.get(pool, 0) + change
-        return [node for node in self._nodes if node["metadata"]["labels"].get(POOL) == pool] if now == at else []
+        return (
+            [node for node in self._nodes if node["metadata"]["labels"].get(POOL) == pool]
+            if now == at
+            else []
+        )
 
     @contextmanager
     def auto_mode(self) -> Iterator[None]:
@@ -113,7 +131,9 @@ class Platform:
                 self._aws.note("delete", "NodePool", live["metadata"]["name"])
 
     def _listed(self, path: str) -> Any:
-        """The list at `path`; the API server answers 429 while it fills the cache of a new kind, and says so by no event."""
+        """The list at `path`; the API server answers 429 while it fills the cache of a new kind,
+        and says so by no event.
+        """
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -125,7 +145,9 @@ class Platform:
 
     @contextmanager
     def _watched(self, path: str, reconcile: Any) -> Iterator[None]:
-        watch = self.api.watch(path, {"resourceVersion": self._listed(path)["metadata"]["resourceVersion"]})
+        watch = self.api.watch(
+            path, {"resourceVersion": self._listed(path)["metadata"]["resourceVersion"]}
+        )
         thread = threading.Thread(target=reconcile, args=(watch,), daemon=True)
         thread.start()
         try:
@@ -165,7 +187,9 @@ def aws() -> AwsStub:
 
 @pytest.fixture
 def place(aws, tmp_path_factory, request):
-    """The environment in which `pulumi` finds the AWS stub and, by `aws eks get-token`, its cluster."""
+    """The environment in which `pulumi` finds the AWS stub and, by `aws eks get-token`, its
+    cluster.
+    """
     stack = request.param
     directory = tmp_path_factory.mktemp("aws")
     for folder in ("state", "backend", "bin"):
@@ -174,7 +198,9 @@ def place(aws, tmp_path_factory, request):
         patch.setenv("INFERPLAN_STATE_DIR", str(directory / "state"))
         cluster = start(stack)
         _credential(directory / "bin" / "aws", cluster)
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+        environment = {
+            key: value for key, value in os.environ.items() if not key.startswith("AWS_")
+        }
         environment |= {
             **attached,
             "PATH": f"{directory / 'bin'}:{os.environ['PATH']}",
@@ -193,9 +219,16 @@ def place(aws, tmp_path_factory, request):
 
 
 def _credential(program: Path, cluster: Cluster) -> None:
-    """An `aws` that hands out the token of the simulated cluster's administrator, in the form that `aws eks get-token` answers in."""
+    """An `aws` that hands out the token of the simulated cluster's administrator, in the form that
+    `aws eks get-token` answers in.
+    """
     status = {"token": admin_token(cluster.pki)}
-    answer = {"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1beta1", "spec": {}, "status": status}
+    answer = {
+        "kind": "ExecCredential",
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "spec": {},
+        "status": status,
+    }
     answered = program.with_suffix(".json")
     answered.touch(mode=0o600)
     answered.write_text(json.dumps(answer))
@@ -205,7 +238,16 @@ def _credential(program: Path, cluster: Cluster) -> None:
 
 def pulumi(place: Any, *arguments: str, check: bool = True) -> str:
     stack, environment, _, project = place
-    done = run(environment, "pulumi", *arguments, "--stack", stack, "--non-interactive", check=check, cwd=project)
+    done = run(
+        environment,
+        "pulumi",
+        *arguments,
+        "--stack",
+        stack,
+        "--non-interactive",
+        check=check,
+        cwd=project,
+    )
     return done.stdout + done.stderr
 
 
@@ -216,19 +258,29 @@ def left_in(place: Any) -> set[str]:
 
 
 def first(log: list[tuple[str, str, str]], verb: str, *types: str) -> int:
-    return min(index for index, (done, type_, _) in enumerate(log) if done == verb and type_ in types)
+    return min(
+        index for index, (done, type_, _) in enumerate(log) if done == verb and type_ in types
+    )
 
 
 def last(log: list[tuple[str, str, str]], verb: str, *types: str) -> int:
-    return max(index for index, (done, type_, _) in enumerate(log) if done == verb and type_ in types)
+    return max(
+        index for index, (done, type_, _) in enumerate(log) if done == verb and type_ in types
+    )
 
 
 @pytest.mark.parametrize("place", ["staging"], indirect=True)
 def test_a_stack_comes_up_settles_and_goes_in_order(place, aws):
     pulumi(place, "up", "--yes", "--skip-preview")
-    assert last(aws.log, "create", "aws:ec2/routeTableAssociation:RouteTableAssociation") < first(aws.log, "create", "NodePool")
-    aws.answers["aws:index/getCallerIdentity:getCallerIdentity"] = {"arn": "arn:aws:sts::210987654321:assumed-role/ci/run-17"}
-    assert "Add arn:aws:iam::210987654321:role/ci" in pulumi(place, "preview", "--expect-no-changes")
+    assert last(aws.log, "create", "aws:ec2/routeTableAssociation:RouteTableAssociation") < first(
+        aws.log, "create", "NodePool"
+    )
+    aws.answers["aws:index/getCallerIdentity:getCallerIdentity"] = {
+        "arn": "arn:aws:sts::210987654321:assumed-role/ci/run-17"
+    }
+    assert "Add arn:aws:iam::210987654321:role/ci" in pulumi(
+        place, "preview", "--expect-no-changes"
+    )
     aws.log.clear()
     told = pulumi(place, "destroy", "--yes", "--skip-preview")
     _, _, platform, _ = place
@@ -239,9 +291,13 @@ def test_a_stack_comes_up_settles_and_goes_in_order(place, aws):
     assert platform.nodes() == []
     assert last(aws.log, "delete", "load balancer") < first(aws.log, "delete", "NodePool")
     assert last(aws.log, "delete", "NodePool") < first(aws.log, "delete", *ROUTES)
-    assert last(aws.log, "delete", "load balancer") < first(aws.log, "delete", "aws:eks/accessPolicyAssociation:AccessPolicyAssociation")
+    assert last(aws.log, "delete", "load balancer") < first(
+        aws.log, "delete", "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
+    )
     assert last(aws.log, "delete", "NodePool") < first(aws.log, "delete", "aws:eks/cluster:Cluster")
-    assert last(aws.log, "delete", "aws:eks/cluster:Cluster") < first(aws.log, "delete", "aws:ec2/vpc:Vpc")
+    assert last(aws.log, "delete", "aws:eks/cluster:Cluster") < first(
+        aws.log, "delete", "aws:ec2/vpc:Vpc"
+    )
 
 
 @pytest.mark.full
@@ -250,17 +306,37 @@ def test_what_is_protected_stays_with_its_walls_and_the_rest_goes(place, aws):
     pulumi(place, "up", "--yes", "--skip-preview")
     pulumi(place, "preview", "--expect-no-changes")
     aws.log.clear()
-    # Only the preview refuses: without one Pulumi deletes all else before it comes to what is protected.
+    # Only the preview refuses: without one Pulumi deletes all else before it comes to what is
+    # protected.
     refused = pulumi(place, "destroy", "--yes", check=False)
     assert "protected" in refused
-    assert not [each for each in aws.log if each[0] == "delete"], "a refused destroy must delete nothing"
+    assert not [each for each in aws.log if each[0] == "delete"], (
+        "a refused destroy must delete nothing"
+    )
     pulumi(place, "destroy", "--yes", "--skip-preview", "--exclude-protected")
     left = left_in(place)
-    assert {"aws:s3/bucket:Bucket", "aws:s3/bucketPolicy:BucketPolicy", "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"} <= left
-    assert {"aws:efs/fileSystem:FileSystem", "aws:efs/fileSystemPolicy:FileSystemPolicy", "aws:eks/cluster:Cluster"} <= left
+    assert {
+        "aws:s3/bucket:Bucket",
+        "aws:s3/bucketPolicy:BucketPolicy",
+        "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",
+    } <= left
+    assert {
+        "aws:efs/fileSystem:FileSystem",
+        "aws:efs/fileSystemPolicy:FileSystemPolicy",
+        "aws:eks/cluster:Cluster",
+    } <= left
     assert GROUP not in left
     deleted = {type_ for verb, type_, _ in aws.log if verb == "delete"}
-    assert deleted & {"aws:s3/bucket:Bucket", "aws:efs/fileSystem:FileSystem", "aws:kms/key:Key", "aws:eks/cluster:Cluster"} == set()
+    assert (
+        deleted
+        & {
+            "aws:s3/bucket:Bucket",
+            "aws:efs/fileSystem:FileSystem",
+            "aws:kms/key:Key",
+            "aws:eks/cluster:Cluster",
+        }
+        == set()
+    )
     # Bringing it up again finds everything that was kept.
     pulumi(place, "up", "--yes", "--skip-preview")
     pulumi(place, "preview", "--expect-no-changes")
@@ -280,7 +356,9 @@ def test_an_adopted_cluster_is_found_left_as_it_is_and_missed_by_its_key(place, 
     assert "cluster.name: 'shared-dev' was not found" in told
     assert "couldn't find resource" in told
     assert "Traceback" not in told
-    aws.missing.symmetric_difference_update({"aws:eks/getCluster:getCluster", "aws:s3/getBucket:getBucket"})
+    aws.missing.symmetric_difference_update(
+        {"aws:eks/getCluster:getCluster", "aws:s3/getBucket:getBucket"}
+    )
     told = pulumi(place, "preview", check=False)
     assert "storage.weights.bucket: 'ours-inference-dev-weights' was not found" in told
     assert "Traceback" not in told

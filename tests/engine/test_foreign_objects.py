@@ -1,4 +1,6 @@
-"""A claim of the user's own in the stack's namespace survives `down`, a move and `pulumi destroy` under Pulumi's own engine."""
+"""A claim of the user's own in the stack's namespace survives `down`, a move and `pulumi destroy`
+under Pulumi's own engine.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from inferplan.kube.api import ApiError
 from inferplan.rehearsal.cluster import Cluster, start
-from inferplan.rehearsal.cluster.api import ApiError
 from tests.engine.own_project import own_project
 from tests.engine.requirement import needs_pulumi
 from tests.engine.test_real_engine import run
@@ -21,7 +23,11 @@ CLAIM: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "PersistentVolumeClaim",
     "metadata": {"name": "source"},
-    "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}},
+    "spec": {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "",
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
 }
 
 
@@ -35,7 +41,17 @@ def environment(tmp_path_factory) -> Iterator[dict[str, str]]:
         "PULUMI_SKIP_UPDATE_CHECK": "true",
     }
     yield values
-    run(values, "inferplan", "down", "local", "--engine", "rehearsal", "--cluster", "--yes", check=False)
+    run(
+        values,
+        "inferplan",
+        "down",
+        "local",
+        "--engine",
+        "rehearsal",
+        "--cluster",
+        "--yes",
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -83,23 +99,39 @@ def inside(path: str, namespace: str = "inference") -> str:
     return f"/api/v1/namespaces/{namespace}/{path}"
 
 
-def test_down_destroy_and_a_move_leave_the_claim_and_its_namespace(environment, cluster: Cluster, project: Path, stack: Path):
+def test_down_destroy_and_a_move_leave_the_claim_and_its_namespace(
+    environment, cluster: Cluster, project: Path, stack: Path
+):
     run_in(project, environment, "inferplan", "up", "local", "--engine", "pulumi")
     api = cluster.api()
     api.request("POST", inside("persistentvolumeclaims"), CLAIM)
 
-    stopped = run_in(project, environment, "inferplan", "down", "local", "--engine", "pulumi", "--yes", check=False)
+    stopped = run_in(
+        project,
+        environment,
+        "inferplan",
+        "down",
+        "local",
+        "--engine",
+        "pulumi",
+        "--yes",
+        check=False,
+    )
     assert stopped.returncode == 1
     assert "PersistentVolumeClaim source" in stopped.stderr
     assert "Nothing was deleted" in stopped.stderr
     assert exists(cluster, "/apis/apps/v1/namespaces/inference/deployments/llama-3-8b")
 
     add(stack, "inferplan:namespace: elsewhere")
-    stopped = run_in(project, environment, "inferplan", "up", "local", "--engine", "pulumi", check=False)
+    stopped = run_in(
+        project, environment, "inferplan", "up", "local", "--engine", "pulumi", check=False
+    )
     assert stopped.returncode == 1, stopped.stderr[-2000:]
     assert "--keep-namespace" in stopped.stderr
     assert not exists(cluster, "/api/v1/namespaces/elsewhere")
-    run_in(project, environment, "inferplan", "up", "local", "--engine", "pulumi", "--keep-namespace")
+    run_in(
+        project, environment, "inferplan", "up", "local", "--engine", "pulumi", "--keep-namespace"
+    )
     assert exists(cluster, "/apis/apps/v1/namespaces/elsewhere/deployments/llama-3-8b")
     assert exists(cluster, inside(PROBE))
     assert not exists(cluster, "/apis/apps/v1/namespaces/inference/deployments/llama-3-8b")
@@ -114,7 +146,9 @@ def test_down_destroy_and_a_move_leave_the_claim_and_its_namespace(environment, 
     assert exists(cluster, inside(PROBE, "elsewhere"))
     assert not exists(cluster, "/apis/apps/v1/namespaces/elsewhere/deployments/llama-3-8b")
 
-    stopped = run_in(project, environment, "inferplan", "up", "local", "--engine", "pulumi", check=False)
+    stopped = run_in(
+        project, environment, "inferplan", "up", "local", "--engine", "pulumi", check=False
+    )
     assert stopped.returncode == 1
     assert "inferplan:adoptNamespace: true" in stopped.stderr
 
@@ -128,11 +162,23 @@ def test_down_destroy_and_a_move_leave_the_claim_and_its_namespace(environment, 
     api.close()
 
 
-def test_down_keeps_the_namespace_on_request_and_the_stack_adopts_it(environment, cluster: Cluster, project: Path, stack: Path):
+def test_down_keeps_the_namespace_on_request_and_the_stack_adopts_it(
+    environment, cluster: Cluster, project: Path, stack: Path
+):
     run_in(project, environment, "inferplan", "up", "local", "--engine", "pulumi")
     api = cluster.api()
     api.request("POST", inside("persistentvolumeclaims"), CLAIM)
-    run_in(project, environment, "inferplan", "down", "local", "--engine", "pulumi", "--yes", "--keep-namespace")
+    run_in(
+        project,
+        environment,
+        "inferplan",
+        "down",
+        "local",
+        "--engine",
+        "pulumi",
+        "--yes",
+        "--keep-namespace",
+    )
     assert exists(cluster, inside(PROBE))
 
     add(stack, "inferplan:adoptNamespace: true")

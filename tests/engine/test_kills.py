@@ -1,4 +1,6 @@
-"""Kills at any moment of `up` and `down`: the next command repairs the stack, and no process of a killed engine is left."""
+"""Kills at any moment of `up` and `down`: the next command repairs the stack, and no process of a
+killed engine is left.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.operations.updating.run_marks import VARIABLE
 from inferplan.rehearsal.cluster import delete, start
+from inferplan.updating.run_marks import VARIABLE
 from tests.engine.requirement import needs_pulumi
 from tests.engine.test_scenarios import Pulumi
 from tests.scenarios.transitions import BASE, ELSEWHERE, edited
@@ -70,18 +72,26 @@ def plugins(engine: Pulumi) -> list[str]:
     state, found = engine.environment["INFERPLAN_STATE_DIR"], []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            variables = dict(each.partition("=")[::2] for each in (folder / "environ").read_text().split("\0"))
+            variables = dict(
+                each.partition("=")[::2] for each in (folder / "environ").read_text().split("\0")
+            )
             words = (folder / "cmdline").read_text().split("\0")
         except (OSError, UnicodeDecodeError):
             continue
-        if VARIABLE in variables and variables.get("INFERPLAN_STATE_DIR") == state and "pulumi-" in words[0]:
+        if (
+            VARIABLE in variables
+            and variables.get("INFERPLAN_STATE_DIR") == state
+            and "pulumi-" in words[0]
+        ):
             found.append(" ".join(words))
     return found
 
 
 def cut_attributes(engine: Pulumi) -> None:
     """What a kill between the checkpoint's rename and the end of its attributes leaves."""
-    [path] = Path(engine.environment["PULUMI_BACKEND_URL"].removeprefix("file://")).glob(f".pulumi/stacks/*/{STACK}.json.attrs")
+    [path] = Path(engine.environment["PULUMI_BACKEND_URL"].removeprefix("file://")).glob(
+        f".pulumi/stacks/*/{STACK}.json.attrs"
+    )
     path.write_bytes(b"")
 
 
@@ -105,7 +115,14 @@ def test_attributes_that_a_kill_cut_off_are_repaired(engine, words):
 
 def test_a_recovery_after_a_down_that_was_killed_at_once_asks(engine):
     process = subprocess.Popen(
-        [str(Path(sys.executable).parent / "inferplan"), "down", STACK, "--engine", "pulumi", "--yes"],
+        [
+            str(Path(sys.executable).parent / "inferplan"),
+            "down",
+            STACK,
+            "--engine",
+            "pulumi",
+            "--yes",
+        ],
         cwd=engine.project,
         env=engine.environment,
         stdin=subprocess.DEVNULL,
@@ -148,15 +165,32 @@ def test_kills_at_any_moment_end_repaired(engine):
 
 def test_refusals_before_the_engine_starts_state_their_cause(engine):
     wrong = {**engine.environment, "PULUMI_CONFIG_PASSPHRASE": "not the phrase"}
-    program = [str(Path(sys.executable).parent / "inferplan"), "down", STACK, "--engine", "pulumi", "--yes"]
-    done = subprocess.run(program, cwd=engine.project, env=wrong, capture_output=True, text=True, check=False, timeout=120)
+    program = [
+        str(Path(sys.executable).parent / "inferplan"),
+        "down",
+        STACK,
+        "--engine",
+        "pulumi",
+        "--yes",
+    ]
+    done = subprocess.run(
+        program,
+        cwd=engine.project,
+        env=wrong,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert done.returncode == 1
     assert f"down of {STACK} did not start: " in done.stderr
     assert "incorrect passphrase" in done.stderr.splitlines()[-1]
     path = engine.project / "Pulumi.yaml"
     text = path.read_text()
     path.unlink()
-    path.write_text(text.replace('requiredPulumiVersion: ">=3.230.0"', 'requiredPulumiVersion: ">=4.0.0"'))
+    path.write_text(
+        text.replace('requiredPulumiVersion: ">=3.230.0"', 'requiredPulumiVersion: ">=4.0.0"')
+    )
     try:
         code, said = command(engine, "down", STACK, "--yes")
     finally:
@@ -165,4 +199,6 @@ def test_refusals_before_the_engine_starts_state_their_cause(engine):
     last = said.strip().splitlines()[-1]
     assert "named no resource" not in last
     assert ">=4.0.0" in last
-    assert json.loads(engine.exported())["deployment"]["resources"], "a refused down must leave the stack"
+    assert json.loads(engine.exported())["deployment"]["resources"], (
+        "a refused down must leave the stack"
+    )

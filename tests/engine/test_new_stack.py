@@ -1,4 +1,6 @@
-"""What `inferplan new` writes, under Pulumi's own engine: it opens the secrets, keeps the file and runs the program."""
+"""What `inferplan new` writes, under Pulumi's own engine: it opens the secrets, keeps the file and
+runs the program.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import os
 
 import pytest
 
-from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, open_secrets
+from inferplan.pulumi_engine.secrets import EXAMPLE_PASSPHRASE, open_secrets
 from inferplan.stackfile.reader import read_stack
 from tests.engine.own_project import own_project
 from tests.engine.requirement import needs_pulumi
@@ -25,8 +27,16 @@ def project(tmp_path_factory):
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
     backend = tmp_path_factory.mktemp("backend")
-    values = {key: value for key, value in os.environ.items() if not key.startswith("PULUMI_CONFIG_PASSPHRASE")}
-    more = {"PULUMI_BACKEND_URL": backend.as_uri(), "PULUMI_CONFIG_PASSPHRASE": PHRASE, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    values = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith("PULUMI_CONFIG_PASSPHRASE")
+    }
+    more = {
+        "PULUMI_BACKEND_URL": backend.as_uri(),
+        "PULUMI_CONFIG_PASSPHRASE": PHRASE,
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
     return {**values, **more, "INFERPLAN_STATE_DIR": str(backend / "state")}
 
 
@@ -35,11 +45,20 @@ def test_pulumi_opens_a_new_stack_keeps_its_file_and_previews_it(project, enviro
     path = project / "stacks" / "Pulumi.acme.yaml"
     written = path.read_bytes()
     run(environment, "pulumi", "stack", "init", "acme", "--non-interactive", cwd=project)
-    told = run(environment, "pulumi", "config", "get", "apiKeySeed", "--stack", "acme", cwd=project).stdout.strip()
+    told = run(
+        environment, "pulumi", "config", "get", "apiKeySeed", "--stack", "acme", cwd=project
+    ).stdout.strip()
     file = read_stack(path)
-    ours = open_secrets(file.secrets, salt=file.encryption_salt, provider=None, environment={"PULUMI_CONFIG_PASSPHRASE": PHRASE})
+    ours = open_secrets(
+        file.secrets,
+        salt=file.encryption_salt,
+        provider=None,
+        environment={"PULUMI_CONFIG_PASSPHRASE": PHRASE},
+    )
     assert told == ours.values["inferplan:apiKeySeed"]
-    shown = run(environment, "pulumi", "preview", "--stack", "acme", "--non-interactive", cwd=project)
+    shown = run(
+        environment, "pulumi", "preview", "--stack", "acme", "--non-interactive", cwd=project
+    )
     # The engine warns of a provider on PATH, and of one that is older than the SDK.
     of_the_provider = ("from $PATH", "resource plugin kubernetes")
     warnings = [line for line in shown.stdout.splitlines() if "warning: " in line]
@@ -47,7 +66,9 @@ def test_pulumi_opens_a_new_stack_keeps_its_file_and_previews_it(project, enviro
     assert told not in shown.stdout + shown.stderr
     assert path.read_bytes() == written
     wrong = {**environment, "PULUMI_CONFIG_PASSPHRASE": f"{PHRASE}x"}
-    refused = run(wrong, "pulumi", "config", "get", "apiKeySeed", "--stack", "acme", cwd=project, check=False)
+    refused = run(
+        wrong, "pulumi", "config", "get", "apiKeySeed", "--stack", "acme", cwd=project, check=False
+    )
     assert refused.returncode != 0
 
 
@@ -62,5 +83,8 @@ def test_an_example_is_previewed_with_a_warning_and_never_brought_up(project, en
     assert refused.returncode != 0
     lines = (project / "stacks" / "Pulumi.onprem.yaml").read_text().splitlines()
     line = 1 + next(index for index, text in enumerate(lines) if "apiKeySeed" in text)
-    assert f"stacks/Pulumi.onprem.yaml:{line}:3: apiKeySeed: The seed is that of a public example" in said
+    assert (
+        f"stacks/Pulumi.onprem.yaml:{line}:3: apiKeySeed: The seed is that of a public example"
+        in said
+    )
     assert "Traceback" not in said

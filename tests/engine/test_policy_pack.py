@@ -1,4 +1,6 @@
-"""The policy pack under Pulumi's own CLI: the same words as `inferplan check`, by way of the engine's analyzers and its event stream."""
+"""The policy pack under Pulumi's own CLI: the same words as `inferplan check`, by way of the
+engine's analyzers and its event stream.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.operations.reporting.policy_check import settings_file, stack_of
+from inferplan.planning.policy_check import settings_file, stack_of
 from inferplan.policies.engine.identity import own_identity
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
@@ -23,7 +25,13 @@ from tests.engine.requirement import needs_pulumi
 from tests.stacks.test_committed_stacks import recording_of
 
 ROOT = Path(__file__).resolve().parents[2]
-POLICIES = ("inferplan-mandatory", "inferplan-advisory", "inferplan-stack-mandatory", "inferplan-stack-advisory", "inferplan-not-evaluated")
+POLICIES = (
+    "inferplan-mandatory",
+    "inferplan-advisory",
+    "inferplan-stack-mandatory",
+    "inferplan-stack-advisory",
+    "inferplan-not-evaluated",
+)
 DIGEST = "image-require-digest"
 # Nobody listens there: a preview needs no cluster.
 NOWHERE = {
@@ -41,7 +49,9 @@ pytestmark = [pytest.mark.engine, needs_pulumi]
 
 @pytest.fixture
 def preview(tmp_path, monkeypatch):
-    """Runs a preview of the local stack with the pack, its settings changed by `over`; gives the exit code and what the stream holds."""
+    """Runs a preview of the local stack with the pack, its settings changed by `over`; gives the
+    exit code and what the stream holds.
+    """
     monkeypatch.chdir(ROOT)
     (tmp_path / "backend").mkdir()
     (tmp_path / "kubeconfig").write_text(json.dumps(NOWHERE))
@@ -55,13 +65,22 @@ def preview(tmp_path, monkeypatch):
     }
 
     def run(*arguments):
-        return subprocess.run(["pulumi", *arguments], cwd=ROOT, env=environment, capture_output=True, timeout=300, check=False)  # noqa: S607 - the user's own CLI
+        return subprocess.run(
+            ["pulumi", *arguments],  # noqa: S607 - the user's own CLI
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            timeout=300,
+            check=False,
+        )
 
     def previewed(over):
         config = tmp_path / "policies.json"
         config.write_text(json.dumps(dict.fromkeys(POLICIES, over)))
         pack = ("--policy-pack", "inferplan/policies", "--policy-pack-config", str(config))
-        done = run("preview", "--stack", "local", "--json", "--color", "never", "--non-interactive", *pack)
+        done = run(
+            "preview", "--stack", "local", "--json", "--color", "never", "--non-interactive", *pack
+        )
         return done.returncode, read_bytes(done.stdout)
 
     assert run("stack", "init", "local").returncode == 0
@@ -72,7 +91,9 @@ def said_by_check(levels):
     settings = read_settings(settings_file(ROOT, "local"), all_rules(), today())
     changed = dataclasses.replace(settings, levels={**settings.levels, **levels})
     report = check_stack(stack_of(recording_of("local")), changed)
-    return {("mandatory", each.message) for each in report.violations} | {("advisory", each.message) for each in report.advice}
+    return {("mandatory", each.message) for each in report.violations} | {
+        ("advisory", each.message) for each in report.advice
+    }
 
 
 def test_the_local_stack_passes_the_pack_under_the_cli(preview):
@@ -87,7 +108,9 @@ def test_the_local_stack_passes_the_pack_under_the_cli(preview):
 def test_the_pack_says_under_the_cli_what_check_says(preview, level):
     code, told = preview({"levels": {DIGEST: level}})
     judged = [each for each in told.policies if each.policy_name != "inferplan-exemptions"]
-    said = {(each.enforcement_level, each.message.strip().partition("\n")[2].strip()) for each in judged}
+    said = {
+        (each.enforcement_level, each.message.strip().partition("\n")[2].strip()) for each in judged
+    }
     assert said == said_by_check({DIGEST: Level(level)})
     assert len(said) >= 5
     assert (code != 0) is (level == "mandatory")

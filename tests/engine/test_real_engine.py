@@ -1,4 +1,6 @@
-"""The same program under Pulumi's own engine and Kubernetes provider, against the simulated cluster."""
+"""The same program under Pulumi's own engine and Kubernetes provider, against the simulated
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,17 @@ KINDS = (
     ("node.k8s.io/v1", "RuntimeClass"),
     ("policy/v1", "PodDisruptionBudget"),
 )
-# What the API server, the controllers and each engine's own bookkeeping write; everything else must be equal.
-SERVERS_OWN = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink", "finalizers"}
+# What the API server, the controllers and each engine's own bookkeeping write; everything else must
+# be equal.
+SERVERS_OWN = {
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "managedFields",
+    "generation",
+    "selfLink",
+    "finalizers",
+}
 
 
 pytestmark = [pytest.mark.engine, pytest.mark.cluster, needs_pulumi]
@@ -60,9 +71,21 @@ def environment(tmp_path_factory):
     run(values, "inferplan", "down", "local", "--engine", "rehearsal", "--cluster", check=False)
 
 
-def run(environment: Mapping[str, str], *command: str, check: bool = True, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    program = str(Path(sys.executable).parent / command[0]) if command[0] == "inferplan" else command[0]
-    done = subprocess.run([program, *command[1:]], cwd=cwd, env=dict(environment), capture_output=True, text=True, timeout=500, check=False)
+def run(
+    environment: Mapping[str, str], *command: str, check: bool = True, cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    program = (
+        str(Path(sys.executable).parent / command[0]) if command[0] == "inferplan" else command[0]
+    )
+    done = subprocess.run(
+        [program, *command[1:]],
+        cwd=cwd,
+        env=dict(environment),
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
     if check:
         assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     return done
@@ -78,25 +101,43 @@ def objects(environment: Mapping[str, str]) -> dict[str, Any]:
     for version, kind in KINDS:
         for item in api.request("GET", api.resource(version, kind).path())["items"]:
             meta = item["metadata"]
-            if meta.get("namespace", "inference") != "inference" or (kind == "Namespace" and meta["name"] != "inference"):
+            if meta.get("namespace", "inference") != "inference" or (
+                kind == "Namespace" and meta["name"] != "inference"
+            ):
                 continue
             found[f"{kind}/{meta['name']}"] = stripped(item)
     api.close()
-    return {key: value for key, value in found.items() if key not in ("ConfigMap/kube-root-ca.crt", "ServiceAccount/default")}
+    return {
+        key: value
+        for key, value in found.items()
+        if key not in ("ConfigMap/kube-root-ca.crt", "ServiceAccount/default")
+    }
 
 
 def stripped(item: dict[str, Any]) -> dict[str, Any]:
     meta = {key: value for key, value in item["metadata"].items() if key not in SERVERS_OWN}
     notes = {
-        key: value for key, value in meta.pop("annotations", {}).items() if not key.startswith(("pulumi.com/", "deployment.kubernetes.io"))
+        key: value
+        for key, value in meta.pop("annotations", {}).items()
+        if not key.startswith(("pulumi.com/", "deployment.kubernetes.io"))
     }
-    labels = {key: value for key, value in meta.pop("labels", {}).items() if "controller-uid" not in key}
-    spec = json.loads(re.sub(r'"[^"]*controller-uid": "[^"]+",? ?', "", json.dumps(item.get("spec", {}))))
+    labels = {
+        key: value for key, value in meta.pop("labels", {}).items() if "controller-uid" not in key
+    }
+    spec = json.loads(
+        re.sub(r'"[^"]*controller-uid": "[^"]+",? ?', "", json.dumps(item.get("spec", {})))
+    )
     for assigned in ("clusterIP", "clusterIPs", "claimRef", "selector"):
         spec.pop(assigned, None)
     for template in [spec.get("template", {})]:
         template.get("metadata", {}).get("labels", {}).pop("controller-uid", None)
-    return {"metadata": meta, "labels": labels, "annotations": notes, "spec": spec, "data": item.get("data")}
+    return {
+        "metadata": meta,
+        "labels": labels,
+        "annotations": notes,
+        "spec": spec,
+        "data": item.get("data"),
+    }
 
 
 def test_the_engine_and_the_rehearsal_make_the_same_objects(environment):
@@ -104,13 +145,24 @@ def test_the_engine_and_the_rehearsal_make_the_same_objects(environment):
     state = Path(environment["INFERPLAN_STATE_DIR"]) / "clusters" / "local"
     told = {**environment, "INFERPLAN_KUBECONFIG": str(state / "kubeconfig")}
     run(told, "pulumi", "preview", "--stack", "local", "--expect-no-changes", "--non-interactive")
-    run(told, "pulumi", "preview", "--stack", "local", "--refresh", "--expect-no-changes", "--non-interactive")
+    run(
+        told,
+        "pulumi",
+        "preview",
+        "--stack",
+        "local",
+        "--refresh",
+        "--expect-no-changes",
+        "--non-interactive",
+    )
     _shows_who_loses_what(told, environment)
     engines = objects(environment)
     _kill_a_destroy(told)
     asked = run(environment, "inferplan", "recover", "local", "--engine", "pulumi", check=False)
     assert asked.returncode == 1
-    assert re.search(r"the last run was a down that did not finish: \d+ of its objects are left", asked.stderr)
+    assert re.search(
+        r"the last run was a down that did not finish: \d+ of its objects are left", asked.stderr
+    )
     assert len(objects(environment)) < len(engines)
     finished = run(environment, "inferplan", "down", "local", "--engine", "pulumi")
     assert "which no longer runs; the lock is cancelled" in finished.stderr
@@ -122,9 +174,17 @@ def test_the_engine_and_the_rehearsal_make_the_same_objects(environment):
 
 
 def _kill_a_destroy(environment):
-    """Start a destroy and kill it after the first deletions; its language host and provider end with it."""
+    """Start a destroy and kill it after the first deletions; its language host and provider end
+    with it.
+    """
     arguments = ("destroy", "--stack", "local", "--yes", "--skip-preview", "--non-interactive")
-    with subprocess.Popen(["pulumi", *arguments], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:  # noqa: S607 - the user's own CLI
+    with subprocess.Popen(
+        ["pulumi", *arguments],  # noqa: S607 - the user's own CLI
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
         assert process.stdout is not None
         deleted = 0
         while deleted < 5:
@@ -133,13 +193,30 @@ def _kill_a_destroy(environment):
 
 
 def _shows_who_loses_what(told, environment):
-    """The facts of the deployed stack and of its preview reach the report, and so does the identity of the pack."""
+    """The facts of the deployed stack and of its preview reach the report, and so does the identity
+    of the pack.
+    """
     folder = Path(environment["INFERPLAN_STATE_DIR"]).parent
     text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
     changed = folder / "Pulumi.local.yaml"
-    changed.write_text(edited(edited(text, "consumers: [chat, batch]", "consumers: [chat]"), "revision: 6f6073b", "revision: 1f6073b"))
+    changed.write_text(
+        edited(
+            edited(text, "consumers: [chat, batch]", "consumers: [chat]"),
+            "revision: 6f6073b",
+            "revision: 1f6073b",
+        )
+    )
     streaming = {**told, "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true"}
-    arguments = ("--stack", "local", "--json", "--config-file", str(changed), "--policy-pack", "inferplan/policies", "--non-interactive")
+    arguments = (
+        "--stack",
+        "local",
+        "--json",
+        "--config-file",
+        str(changed),
+        "--policy-pack",
+        "inferplan/policies",
+        "--non-interactive",
+    )
     events = folder / "events.ndjson"
     events.write_text(run(streaming, "pulumi", "preview", *arguments).stdout)
     text = run(streaming, "inferplan", "report", str(events)).stdout
@@ -154,7 +231,17 @@ def test_a_stack_with_faults_registers_nothing_and_shows_no_traceback(environmen
     broken = tmp_path / "Pulumi.local.yaml"
     broken.write_text(text.replace("pool: l40s", "pool: l40"))
     run(environment, "pulumi", "stack", "select", "--create", "local")
-    done = run(environment, "pulumi", "preview", "--stack", "local", "--config-file", str(broken), "--non-interactive", check=False)
+    done = run(
+        environment,
+        "pulumi",
+        "preview",
+        "--stack",
+        "local",
+        "--config-file",
+        str(broken),
+        "--non-interactive",
+        check=False,
+    )
     words = done.stdout + done.stderr
     assert done.returncode != 0
     assert "Unknown pool 'l40'. Did you mean 'l40s'?" in words

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from inferplan.pulumi_engine.secrets import new_salt, unlock
 from inferplan.rehearsal.cluster import Cluster, delete, start
-from inferplan.rehearsal.secrets import new_salt, unlock
 from tests.engine.own_project import ROOT, own_project
 from tests.engine.requirement import needs_pulumi
 from tests.scenarios.play import Ended, play
@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.engine, pytest.mark.cluster, needs_pulumi]
 STACK = "scenarios"
 PASSPHRASE = "of the scenarios"  # noqa: S105 - made for this test, opens nothing else
 SIGNALS = {"interrupted": signal.SIGINT, "killed": signal.SIGKILL}
-# A change as the CLI tells it where there is no terminal: ` +  kubernetes:core/v1:Secret keys creating (0s)`.
+# A change as the CLI tells it where there is no terminal: ` +  kubernetes:core/v1:Secret keys
+# creating (0s)`.
 _CHANGE = re.compile(r"^\s*[+~-]{1,2}\s+kubernetes:\S+ \S+ (creating|updating|deleting)\b")
 SAMPLE = {
     ("vllm to triton", "interrupted at 3", "revert"),
@@ -42,7 +43,8 @@ class Pulumi:
         self.at: Config | None = None
         self.project = own_project(directory)
         (directory / "home").mkdir()
-        # A home of its own, with the plugins of the user's: without them the CLI downloads the provider.
+        # A home of its own, with the plugins of the user's: without them the CLI downloads the
+        # provider.
         plugins = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins"
         plugins.mkdir(parents=True, exist_ok=True)
         (directory / "home" / "plugins").symlink_to(plugins)
@@ -70,14 +72,25 @@ class Pulumi:
 
     def quiet(self, config: Config) -> str:
         self.write(config)
-        done = self._run("pulumi", "preview", "--stack", STACK, "--refresh", "--expect-no-changes", "--diff", "--non-interactive")
+        done = self._run(
+            "pulumi",
+            "preview",
+            "--stack",
+            STACK,
+            "--refresh",
+            "--expect-no-changes",
+            "--diff",
+            "--non-interactive",
+        )
         return "" if done.returncode == 0 else (done.stdout + done.stderr)[-3000:]
 
     def owned(self) -> set[tuple[str, str, str]]:
         deployment = json.loads(self.exported())["deployment"]
         assert not deployment.get("pending_operations")
         assert not [each["urn"] for each in deployment["resources"] if each.get("delete")]
-        kubernetes = [each for each in deployment["resources"] if each["type"].startswith("kubernetes:")]
+        kubernetes = [
+            each for each in deployment["resources"] if each["type"].startswith("kubernetes:")
+        ]
         return {(each["inputs"]["kind"], *_place(each["id"])) for each in kubernetes}
 
     def exported(self) -> str:
@@ -87,7 +100,14 @@ class Pulumi:
         return self._run("pulumi", "stack", "export", "--stack", STACK).stderr
 
     def _up(self, how: signal.Signals | None, number: int) -> tuple[int, bool, str]:
-        command = [str(Path(sys.executable).parent / "inferplan"), "up", STACK, "--engine", "pulumi", "--yes"]
+        command = [
+            str(Path(sys.executable).parent / "inferplan"),
+            "up",
+            STACK,
+            "--engine",
+            "pulumi",
+            "--yes",
+        ]
         process = subprocess.Popen(
             command,
             cwd=self.project,
@@ -110,11 +130,21 @@ class Pulumi:
         return process.wait(600), how is not None and left == 0, "".join(lines)
 
     def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, cwd=self.project, env=self.environment, capture_output=True, text=True, check=False, timeout=600)
+        return subprocess.run(
+            command,
+            cwd=self.project,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
 
     def write(self, config: Config) -> None:
         values: dict[str, Any] = {f"inferplan:{key}": value for key, value in config.items()}
-        values["inferplan:apiKeySeed"] = {"secure": unlock(PASSPHRASE, self._salt).encrypt(config["apiKeySeed"])}
+        values["inferplan:apiKeySeed"] = {
+            "secure": unlock(PASSPHRASE, self._salt).encrypt(config["apiKeySeed"])
+        }
         written = yaml.safe_dump({"encryptionsalt": self._salt, "config": values}, sort_keys=False)
         (self.project / "stacks" / f"Pulumi.{STACK}.yaml").write_text(written)
 
@@ -145,9 +175,17 @@ def cases() -> Iterator[object]:
         for ending in ENDINGS:
             for following in FOLLOWING:
                 marks = [] if (transition.name, ending, following) in SAMPLE else [pytest.mark.full]
-                yield pytest.param(transition, ending, following, marks=marks, id=f"{transition.name}-{ending}-{following}")
+                yield pytest.param(
+                    transition,
+                    ending,
+                    following,
+                    marks=marks,
+                    id=f"{transition.name}-{ending}-{following}",
+                )
 
 
 @pytest.mark.parametrize(("transition", "ending", "following"), list(cases()))
-def test_a_change_of_mind_ends_converged_and_without_a_gap(engine, transition: Transition, ending: str, following: str):
+def test_a_change_of_mind_ends_converged_and_without_a_gap(
+    engine, transition: Transition, ending: str, following: str
+):
     play(engine, transition, ending, following)

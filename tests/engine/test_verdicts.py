@@ -1,4 +1,6 @@
-"""The report on one-line changes, from the CLI's preview of the deployed stack: as severe as the report on `inferplan plan --against`."""
+"""The report on one-line changes, from the CLI's preview of the deployed stack: as severe as the
+report on `inferplan plan --against`.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,23 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.pulumi_engine.secrets import unlock
 from inferplan.rehearsal.cluster import Cluster, delete, start
-from inferplan.rehearsal.secrets import unlock
 from inferplan.review.reading.preview import Preview
 from inferplan.review.reading.reader import read_bytes
 from inferplan.review.report import make_report
 from inferplan.review.verdict import RISKY
 from inferplan.stackfile.reader import read_stack
 from tests.engine.requirement import needs_pulumi
-from tests.review.verdicts.change import OTHER_SEED, ROOT, Change, changes_in, edited, preview_of, text_of
+from tests.review.verdicts.change import (
+    OTHER_SEED,
+    ROOT,
+    Change,
+    changes_in,
+    edited,
+    preview_of,
+    text_of,
+)
 
 pytestmark = [pytest.mark.engine, pytest.mark.cluster, needs_pulumi]
 
@@ -29,7 +39,9 @@ _EVERY = 12
 
 
 class Deployed:
-    """The stack `local` on a simulated cluster under the CLI, at the text that a change starts from."""
+    """The stack `local` on a simulated cluster under the CLI, at the text that a change starts
+    from.
+    """
 
     def __init__(self, directory: Path, cluster: Cluster) -> None:
         (directory / "backend").mkdir()
@@ -53,7 +65,16 @@ class Deployed:
             self._run("up", *self._options, "--yes", "--skip-preview")
             self._text = before
         self._file.write_text(self._after(before, change))
-        return read_bytes(self._run("preview", *self._options, "--json", "--policy-pack", "inferplan/policies", check=False))
+        return read_bytes(
+            self._run(
+                "preview",
+                *self._options,
+                "--json",
+                "--policy-pack",
+                "inferplan/policies",
+                check=False,
+            )
+        )
 
     @property
     def _options(self) -> tuple[str, ...]:
@@ -70,8 +91,12 @@ class Deployed:
 
     def _run(self, *arguments: str, check: bool = True) -> bytes:
         command = ["pulumi", *arguments]
-        done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, timeout=500, check=False)
-        assert done.returncode == 0 or (done.stdout and not check), (done.stdout + done.stderr).decode()[-3000:]
+        done = subprocess.run(
+            command, cwd=ROOT, env=self._environment, capture_output=True, timeout=500, check=False
+        )
+        assert done.returncode == 0 or (done.stdout and not check), (
+            done.stdout + done.stderr
+        ).decode()[-3000:]
         return done.stdout
 
 
@@ -87,7 +112,10 @@ def deployed(tmp_path_factory) -> Iterator[Deployed]:
 
 def _local(name: str) -> Iterator[object]:
     """The changes of the stack in the order of their base, so that few updates are needed."""
-    chosen = sorted((each for each in changes_in(name) if each.stack == STACK), key=lambda each: each.given or ())
+    chosen = sorted(
+        (each for each in changes_in(name) if each.stack == STACK),
+        key=lambda each: each.given or (),
+    )
     for index, each in enumerate(chosen):
         sampled = index % _EVERY == 0 or os.environ.get("INFERPLAN_ALL_VERDICTS")
         yield pytest.param(each, id=str(each), marks=() if sampled else (pytest.mark.full,))
@@ -95,16 +123,27 @@ def _local(name: str) -> Iterator[object]:
 
 @pytest.mark.parametrize("change", [*_local("risky"), *_local("harmless")])
 def test_the_report_on_a_preview_of_the_cli_agrees_with_that_on_a_plan(deployed, change):
-    under_the_cli, planned = make_report([deployed.preview_of(change)]), make_report([preview_of(change)])
+    under_the_cli, planned = (
+        make_report([deployed.preview_of(change)]),
+        make_report([preview_of(change)]),
+    )
     live, plan = under_the_cli.stacks[0], planned.stacks[0]
     assert _serious(live) == _serious(plan), json.dumps([_said(live), _said(plan)], indent=1)
     assert (live.rank <= RISKY) is (plan.rank <= RISKY)
 
 
 def _serious(report) -> set[tuple[int, str, str]]:
-    """Without names: of objects with the same risk the report names the first, and the CLI's events have no fixed order."""
+    """Without names: of objects with the same risk the report names the first, and the CLI's events
+    have no fixed order.
+    """
     return {(each.weight, each.what, each.kind) for each in report.serious}
 
 
 def _said(report) -> list[str]:
-    return [report.verdict, *(f"{each.weight} {each.what} {each.kind} {each.name}: {each.cause}" for each in report.serious)]
+    return [
+        report.verdict,
+        *(
+            f"{each.weight} {each.what} {each.kind} {each.name}: {each.cause}"
+            for each in report.serious
+        ),
+    ]

@@ -15,18 +15,27 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
 from inferplan.kube.names import IDENTITY_POLICY
 from inferplan.policies.engine.identity import own_identity
-from inferplan.rehearsal.engine.wire.recording import Recording, Registration
-from inferplan.rehearsal.engine.wire.values import to_wire
+from inferplan.pulumi_engine.recording import Recording, Registration
+from inferplan.pulumi_engine.values import to_wire
 
 PACK = Path(__file__).resolve().parents[2] / "inferplan" / "policies"
 MANDATORY, REMEDIATE = analyzer_pb2.MANDATORY, analyzer_pb2.REMEDIATE
 
 
 @contextmanager
-def pack(folder: Path = PACK, python: Path = Path(sys.executable)) -> Iterator[analyzer_pb2_grpc.AnalyzerStub]:
+def pack(
+    folder: Path = PACK, python: Path = Path(sys.executable)
+) -> Iterator[analyzer_pb2_grpc.AnalyzerStub]:
     """The pack in `folder`, run by `python`; its process ends with the block."""
-    environment = {**os.environ, "PULUMI_PROJECT": "inferplan", "PULUMI_STACK": "test", "PULUMI_DRY_RUN": "true"}
-    with subprocess.Popen([python, str(folder)], stdout=subprocess.PIPE, env=environment, cwd=folder) as process:
+    environment = {
+        **os.environ,
+        "PULUMI_PROJECT": "inferplan",
+        "PULUMI_STACK": "test",
+        "PULUMI_DRY_RUN": "true",
+    }
+    with subprocess.Popen(
+        [python, str(folder)], stdout=subprocess.PIPE, env=environment, cwd=folder
+    ) as process:
         try:
             assert process.stdout is not None
             port = process.stdout.readline().decode().strip()
@@ -40,7 +49,11 @@ def configure(stub: Any, properties: dict[str, Any], *, remediate: bool = False)
     """Gives every policy the same properties, as a config file with an entry for each does."""
     config = {}
     for policy in stub.GetAnalyzerInfo(_empty()).policies:
-        level = REMEDIATE if remediate and policy.name.endswith("-remediate") else policy.enforcementLevel
+        level = (
+            REMEDIATE
+            if remediate and policy.name.endswith("-remediate")
+            else policy.enforcementLevel
+        )
         config[policy.name] = analyzer_pb2.PolicyConfig(enforcementLevel=level)
         config[policy.name].properties.update(properties)
     stub.Configure(analyzer_pb2.ConfigureAnalyzerRequest(policyConfig=config))
@@ -55,9 +68,15 @@ def declared(each: Registration) -> dict[str, Any]:
 
 
 def analyze(
-    stub: Any, recording: Recording, only: str = "", outputs: Outputs = declared, *, refreshed: Recording | None = None
+    stub: Any,
+    recording: Recording,
+    only: str = "",
+    outputs: Outputs = declared,
+    *,
+    refreshed: Recording | None = None,
 ) -> list[Any]:
-    """Every diagnostic on `recording`: the inputs of each resource first (or only of `Kind/name`), then the stack's outputs, as the engine asks.
+    """Every diagnostic on `recording`: the inputs of each resource first (or only of `Kind/name`),
+    then the stack's outputs, as the engine asks.
 
     `refreshed` is the stack with the resources that the engine refreshes in order to delete them.
     """
@@ -89,17 +108,23 @@ def analyze_stack(stub: Any, recording: Recording, outputs: Outputs = declared) 
             parent=each.parent,
             dependencies=each.dependencies,
             propertyDependencies={
-                name: analyzer_pb2.AnalyzerPropertyDependencies(urns=urns) for name, urns in each.property_dependencies.items()
+                name: analyzer_pb2.AnalyzerPropertyDependencies(urns=urns)
+                for name, urns in each.property_dependencies.items()
             },
         )
         for each in recording
     ]
     # The engine sends the stack itself too, with what the program exports.
     own = analyzer_pb2.AnalyzerResource(
-        type="pulumi:pulumi:Stack", properties=to_wire(dict(recording.outputs)), urn=recording.stack_urn, name=recording.stack
+        type="pulumi:pulumi:Stack",
+        properties=to_wire(dict(recording.outputs)),
+        urn=recording.stack_urn,
+        name=recording.stack,
     )
     resources.append(own)
-    diagnostics = list(stub.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources)).diagnostics)
+    diagnostics = list(
+        stub.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources)).diagnostics
+    )
     (identity,) = [each for each in diagnostics if each.policyName == IDENTITY_POLICY]
     assert identity.message.endswith(own_identity())
     return [each for each in diagnostics if each is not identity]
@@ -108,7 +133,11 @@ def analyze_stack(stub: Any, recording: Recording, outputs: Outputs = declared) 
 def remediated(stub: Any, each: Registration) -> list[Any]:
     """The changes that the pack makes to one resource."""
     request = analyzer_pb2.AnalyzeRequest(
-        type=each.type, properties=to_wire(each.inputs), urn=each.urn, name=each.name, options=_options(each)
+        type=each.type,
+        properties=to_wire(each.inputs),
+        urn=each.urn,
+        name=each.name,
+        options=_options(each),
     )
     return list(stub.Remediate(request).remediations)
 
@@ -120,7 +149,9 @@ def _options(each: Registration) -> Any:
 def _provider(each: Registration) -> Any:
     if not each.provider:
         return None
-    return analyzer_pb2.AnalyzerProviderResource(type="pulumi:providers:kubernetes", urn=each.provider, name="cluster")
+    return analyzer_pb2.AnalyzerProviderResource(
+        type="pulumi:providers:kubernetes", urn=each.provider, name="cluster"
+    )
 
 
 def _empty() -> Any:

@@ -1,4 +1,6 @@
-"""Cases for rules: a row names one field of the base stack and says what a rule makes of each thing that may stand there."""
+"""Cases for rules: a row names one field of the base stack and says what a rule makes of each thing
+that may stand there.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from typing import Any
 
 import yaml
 
-from inferplan.operations.reporting.policy_check import stack_of
+from inferplan.planning.policy_check import stack_of
 from inferplan.policies.engine.resource import Resource, Stack
-from inferplan.rehearsal.engine.wire.recording import Options, Recording, Registration
-from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
+from inferplan.pulumi_engine.recording import Options, Recording, Registration
+from inferplan.pulumi_engine.values import UNKNOWN, Secret
 
 PASS, REFUSED, UNJUDGED = "pass", "violation", "not evaluated"
 
@@ -45,8 +47,9 @@ _KEYS = re.compile(r"((?:[^.\[\]\\]|\\.)+)|\[(\d+)\]")
 class Row:
     """One rule and the field that decides: `resource` is `Kind/name`, `path` as findings print it.
 
-    Makes six cases: the base as it is, `bad`, `near` (looks bad, is fine), unknown, `bad` as a secret, and absent.
-    `also` are changes, by path, under which all of them are tried; `more` are further values with their verdicts.
+    Makes six cases: the base as it is, `bad`, `near` (looks bad, is fine), unknown, `bad` as a
+    secret, and absent. `also` are changes, by path, under which all of them are tried; `more` are
+    further values with their verdicts.
     """
 
     rule: str
@@ -80,7 +83,11 @@ class Case:
         return stack_with(self.row.resource, self._edits())
 
     def _edits(self) -> dict[str, Any]:
-        return dict(self.row.also) if self.name == "base" else {**self.row.also, self.row.path: self.value}
+        return (
+            dict(self.row.also)
+            if self.name == "base"
+            else {**self.row.also, self.row.path: self.value}
+        )
 
     def __str__(self) -> str:
         return f"{self.row.rule}-{self.name}"
@@ -105,31 +112,48 @@ def base() -> list[dict[str, Any]]:
 
 
 def edited(each: dict[str, Any], edits: dict[str, Any]) -> dict[str, Any]:
-    """A copy of one resource with `edits` by path; a path that begins with @ is what it is registered with."""
+    """A copy of one resource with `edits` by path; a path that begins with @ is what it is
+    registered with.
+    """
     target = copy.deepcopy(each)
     for path, value in edits.items():
         if path.startswith("@"):
             target[path[1:]] = value
         else:
-            put(target["inputs"], keys_of(path), copy.deepcopy(value) if not isinstance(value, Absent) else value)
+            put(
+                target["inputs"],
+                keys_of(path),
+                copy.deepcopy(value) if not isinstance(value, Absent) else value,
+            )
     return target
 
 
 def changed(resource: str, edits: dict[str, Any]) -> Recording:
-    """The base stack with `edits` of one resource, by path; the path `resource` takes the resource itself away."""
+    """The base stack with `edits` of one resource, by path; the path `resource` takes the resource
+    itself away.
+    """
     kept = [each for each in base() if "resource" not in edits or label(each) != resource]
     return recording_of([edited(each, edits) if label(each) == resource else each for each in kept])
 
 
 def stack_with(resource: str, edits: dict[str, Any]) -> Stack:
-    """The stack of `changed`, as rules read it. Resources that no edit touches are the same objects each time."""
+    """The stack of `changed`, as rules read it. Resources that no edit touches are the same objects
+    each time.
+    """
     recording = changed(resource, edits)
     if "resource" in edits:
         return stack_of(recording)
     known = _base_resources()
     target = [each for each in recording if f"{known[each.urn].short_kind}/{each.name}" == resource]
-    edited_one = {each.urn: each for each in stack_of(dataclasses.replace(recording, registrations=tuple(target)))}
-    return Stack(recording.stack, [edited_one.get(each.urn, known[each.urn]) for each in recording], outputs=OUTPUTS)
+    edited_one = {
+        each.urn: each
+        for each in stack_of(dataclasses.replace(recording, registrations=tuple(target)))
+    }
+    return Stack(
+        recording.stack,
+        [edited_one.get(each.urn, known[each.urn]) for each in recording],
+        outputs=OUTPUTS,
+    )
 
 
 @cache
@@ -139,7 +163,10 @@ def _base_resources() -> dict[str, Resource]:
 
 def recording_of(listed: list[dict[str, Any]], stack: str = "test") -> Recording:
     """The resources `listed`, in the shape of base.yaml, as an engine records them."""
-    urns = {label(each): f"urn:pulumi:{stack}::inferplan::{each['type']}::{each['name']}" for each in listed}
+    urns = {
+        label(each): f"urn:pulumi:{stack}::inferplan::{each['type']}::{each['name']}"
+        for each in listed
+    }
     return Recording(
         project="inferplan",
         stack=stack,
@@ -152,9 +179,19 @@ def recording_of(listed: list[dict[str, Any]], stack: str = "test") -> Recording
                 custom=not each.get("component", False),
                 parent=urns.get(each.get("parent", ""), ""),
                 inputs=each["inputs"],
-                dependencies=tuple(urns[name] for name in each.get("dependencies", ()) if name in urns),
-                provider=each.get("provider", urns.get("kubernetes/cluster", "") if each["type"].startswith("kubernetes:") else ""),
-                options=Options(protect=each.get("protect", False), retain_on_delete=each.get("retain_on_delete", False)),
+                dependencies=tuple(
+                    urns[name] for name in each.get("dependencies", ()) if name in urns
+                ),
+                provider=each.get(
+                    "provider",
+                    urns.get("kubernetes/cluster", "")
+                    if each["type"].startswith("kubernetes:")
+                    else "",
+                ),
+                options=Options(
+                    protect=each.get("protect", False),
+                    retain_on_delete=each.get("retain_on_delete", False),
+                ),
             )
             for each in listed
         ),
@@ -167,8 +204,12 @@ def label(each: dict[str, Any]) -> str:
 
 
 def keys_of(path: str) -> list[str | int]:
-    """`spec.containers[0].image` as keys and positions; a dot inside a key is written as two characters, backslash and dot."""
-    return [int(place) if place else name.replace("\\.", ".") for name, place in _KEYS.findall(path)]
+    """`spec.containers[0].image` as keys and positions; a dot inside a key is written as two
+    characters, backslash and dot.
+    """
+    return [
+        int(place) if place else name.replace("\\.", ".") for name, place in _KEYS.findall(path)
+    ]
 
 
 def put(inputs: Any, keys: list[str | int], value: Any) -> None:

@@ -1,8 +1,10 @@
-"""The independent corpus: faults and legitimate near misses from public sources, each an edit of a clean resource.
+"""The independent corpus: faults and legitimate near misses from public sources, each an edit of a
+clean resource.
 
-A fault is caught if the edit brings a mandatory outcome that the clean resource does not have: a violation, or a rule or
-kind that says it cannot judge. A near miss, or a clean resource, that brings one is a false alarm. Which rule speaks is
-not asked: the corpus was written before the rules were read.
+A fault is caught if the edit brings a mandatory outcome that the clean resource does not have: a
+violation, or a rule or kind that says it cannot judge. A near miss, or a clean resource, that
+brings one is a false alarm. Which rule speaks is not asked: the corpus was written before the rules
+were read.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from inferplan.policies.engine.rule import Level
 from inferplan.policies.engine.settings import Settings
 
 FOLDER = Path(__file__).parent / "corpus"
-# Conventions of this project that say nothing of safety, and a provider, which a resource alone does not have.
+# Conventions of this project that say nothing of safety, and a provider, which a resource alone
+# does not have.
 CONVENTIONS = ("object-require-managed-by", "stack-disallow-several-providers")
 SETTINGS = Settings(today="2026-11-22", levels=dict.fromkeys(CONVENTIONS, Level.DISABLED))
 _TABLES = ("sources.yaml", "uncaught.yaml")
@@ -33,7 +36,9 @@ _DOCUMENTS = ("policy", "assumeRolePolicy")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One fault or near miss: the edited stack and the clean one it comes from (None where the resource is new)."""
+    """One fault or near miss: the edited stack and the clean one it comes from (None where the
+    resource is new).
+    """
 
     title: str
     fault: bool
@@ -74,7 +79,11 @@ def uncaught() -> Mapping[str, str]:
 @cache
 def bases() -> Mapping[str, Mapping[str, Any]]:
     """The clean resources by name."""
-    return {name: base for path in sorted(FOLDER.glob("*bases.yaml")) for name, base in _load(path.read_text()).items()}
+    return {
+        name: base
+        for path in sorted(FOLDER.glob("*bases.yaml"))
+        for name, base in _load(path.read_text()).items()
+    }
 
 
 @cache
@@ -99,8 +108,16 @@ def clean(name: str) -> Stack:
 
 def judge(case: Case) -> Verdict:
     """What the pack says of the edit alone."""
-    before = {(each.rule.id, each.path, each.problem) for each in _of_clean(case.clean)} if case.clean else set()
-    told = tuple(each for each in mandatory(case.edited) if (each.rule.id, each.path, each.problem) not in before)
+    before = (
+        {(each.rule.id, each.path, each.problem) for each in _of_clean(case.clean)}
+        if case.clean
+        else set()
+    )
+    told = tuple(
+        each
+        for each in mandatory(case.edited)
+        if (each.rule.id, each.path, each.problem) not in before
+    )
     return Verdict(case, told)
 
 
@@ -124,7 +141,15 @@ def _case(file: str, group: Mapping[str, Any], row: Mapping[str, Any]) -> Case:
     title = row.get("fault") or row["fine"]
     source = tuple(row.get("source", group["source"]))
     if "new" in row:
-        return Case(title, "fault" in row, source, file, "", _stack([_listed("subject", row["new"]), *row.get("beside", ())]), None)
+        return Case(
+            title,
+            "fault" in row,
+            source,
+            file,
+            "",
+            _stack([_listed("subject", row["new"]), *row.get("beside", ())]),
+            None,
+        )
     base = bases()[group["base"]]
     subject = {**base, "inputs": copy.deepcopy(base["inputs"])}
     for at, edit in ((row.get("at", group["at"]), row.get("also")), (group["at"], row["edit"])):
@@ -132,7 +157,15 @@ def _case(file: str, group: Mapping[str, Any], row: Mapping[str, Any]) -> Case:
             _apply(subject, ["inputs", *filter(None, at.split("."))], edit)
     beside = [*base.get("beside", ()), *row.get("beside", ())]
     edited = _stack([_listed(group["base"], subject), *beside, *row.get("with", ())])
-    return Case(title, "fault" in row, source, file, group["base"], edited, _stack([_listed(group["base"], base), *beside]))
+    return Case(
+        title,
+        "fault" in row,
+        source,
+        file,
+        group["base"],
+        edited,
+        _stack([_listed(group["base"], base), *beside]),
+    )
 
 
 def _listed(name: str, resource: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -159,12 +192,17 @@ def _as_sent(inputs: Any) -> Any:
     """The inputs as a program sends them: without nulls, policy documents as JSON text."""
     if isinstance(inputs, Mapping):
         sent = {key: _as_sent(value) for key, value in inputs.items() if value is not None}
-        return {key: json.dumps(value) if key in _DOCUMENTS and isinstance(value, dict) else value for key, value in sent.items()}
+        return {
+            key: json.dumps(value) if key in _DOCUMENTS and isinstance(value, dict) else value
+            for key, value in sent.items()
+        }
     return [_as_sent(each) for each in inputs] if isinstance(inputs, list) else inputs
 
 
 def _apply(value: Any, path: list[str], edit: Any) -> None:
-    """Merges `edit` at `path`: maps merge, whole numbers are places of a list, `+` appends, `=` replaces, the rest replaces."""
+    """Merges `edit` at `path`: maps merge, whole numbers are places of a list, `+` appends, `=`
+    replaces, the rest replaces.
+    """
     *parents, last = path
     for key in parents:
         value = value[int(key)] if isinstance(value, list) else value.setdefault(key, {})
@@ -179,7 +217,9 @@ def _merged(here: Any, edit: Any) -> Any:
     if "=" in edit:
         return copy.deepcopy(edit["="])
     if isinstance(here, list) and any(key == "+" or isinstance(key, int) for key in edit):
-        places = [_merged(each, edit[place]) if place in edit else each for place, each in enumerate(here)]
+        places = [
+            _merged(each, edit[place]) if place in edit else each for place, each in enumerate(here)
+        ]
         return places + copy.deepcopy(edit.get("+", []))
     merged = dict(here) if isinstance(here, dict) else {}
     return {**merged, **{key: _merged(merged.get(key), item) for key, item in edit.items()}}

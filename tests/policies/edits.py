@@ -1,4 +1,6 @@
-"""The small edits that mutations are made of: each changes plain inputs in place, and says False where it does not apply."""
+"""The small edits that mutations are made of: each changes plain inputs in place, and says False
+where it does not apply.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from inferplan.rehearsal.engine.wire.values import Secret, reveal
+from inferplan.pulumi_engine.values import Secret, reveal
 
 Inputs = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One kind of edit. `edit` changes a container, pod or resource in place and returns False where it does not apply."""
+    """One kind of edit. `edit` changes a container, pod or resource in place and returns False
+    where it does not apply.
+    """
 
     name: str
     rules: tuple[str, ...]
@@ -56,7 +60,9 @@ def server(edit: Callable[[Inputs], bool | None]) -> Callable[[Inputs], bool | N
 def accelerated(edit: Callable[[Inputs, str], bool | None]) -> Callable[[Inputs], bool | None]:
     def wrapped(container: Inputs) -> bool | None:
         limits = container.get("resources", {}).get("limits", {})
-        name = next((each for each in limits if each in ("nvidia.com/gpu", "habana.ai/gaudi")), None)
+        name = next(
+            (each for each in limits if each in ("nvidia.com/gpu", "habana.ai/gaudi")), None
+        )
         return False if name is None else edit(container, name)
 
     return wrapped
@@ -83,7 +89,9 @@ def both_sides(value: str) -> Callable[[Inputs], bool | None]:
 
 
 def limit(value: str) -> Callable[[Inputs], bool | None]:
-    return accelerated(lambda container, name: container["resources"]["limits"].update({name: value}))
+    return accelerated(
+        lambda container, name: container["resources"]["limits"].update({name: value})
+    )
 
 
 def tag(change: Callable[[str], str]) -> Callable[[Inputs], bool | None]:
@@ -116,7 +124,9 @@ def accelerates(pod: Inputs) -> bool:
 
 
 def pods_in(inputs: Inputs) -> list[Inputs]:
-    """The spec of every pod template in the inputs of an object, wherever controllers and operators keep them."""
+    """The spec of every pod template in the inputs of an object, wherever controllers and operators
+    keep them.
+    """
     found: list[Inputs] = []
 
     def look(here: Any) -> None:
@@ -125,7 +135,12 @@ def pods_in(inputs: Inputs) -> list[Inputs]:
                 look(each)
         elif isinstance(here, dict):
             for key, value in here.items():
-                spec = value.get("spec") if isinstance(value, dict) and key in ("template", "leaderTemplate", "workerTemplate") else None
+                spec = (
+                    value.get("spec")
+                    if isinstance(value, dict)
+                    and key in ("template", "leaderTemplate", "workerTemplate")
+                    else None
+                )
                 if isinstance(spec, dict) and "containers" in spec:
                     found.append(spec)
                 else:

@@ -1,4 +1,6 @@
-"""A stack that is up, as the engine's state has it: what was declared, and the outputs with the server's defaults and passing state."""
+"""A stack that is up, as the engine's state has it: what was declared, and the outputs with the
+server's defaults and passing state.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from inferplan.kube import marks
-from inferplan.rehearsal.engine.wire.recording import Options, Recording, Registration
-from inferplan.rehearsal.engine.wire.values import Secret
-from inferplan.rehearsal.secrets import SecretBox, unlock
+from inferplan.pulumi_engine.recording import Options, Recording, Registration
+from inferplan.pulumi_engine.secrets import SecretBox, unlock
+from inferplan.pulumi_engine.values import Secret
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "live-stack"
 _PASSPHRASE = "inferplan-example"  # noqa: S105 - the throw-away passphrase of the examples
@@ -19,8 +21,12 @@ _PASSPHRASE = "inferplan-example"  # noqa: S105 - the throw-away passphrase of t
 
 @cache
 def live(name: str) -> tuple[Recording, dict[str, dict[str, Any]]]:
-    """The state `<name>.state.json.gz`: its resources with their inputs, and the outputs of each by URN."""
-    state = json.loads(gzip.decompress((FIXTURES / f"{name}.state.json.gz").read_bytes()))["deployment"]
+    """The state `<name>.state.json.gz`: its resources with their inputs, and the outputs of each by
+    URN.
+    """
+    state = json.loads(gzip.decompress((FIXTURES / f"{name}.state.json.gz").read_bytes()))[
+        "deployment"
+    ]
     box = unlock(_PASSPHRASE, state["secrets_providers"]["state"]["salt"], source="state")
     listed = [each for each in state["resources"] if each["type"] != "pulumi:pulumi:Stack"]
     registrations = tuple(_registration(each, box) for each in listed)
@@ -37,7 +43,9 @@ def _registration(each: dict[str, Any], box: SecretBox) -> Registration:
         parent=each.get("parent", ""),
         inputs=_opened(each.get("inputs", {}), box),
         dependencies=tuple(each.get("dependencies", ())),
-        property_dependencies={key: tuple(urns) for key, urns in each.get("propertyDependencies", {}).items()},
+        property_dependencies={
+            key: tuple(urns) for key, urns in each.get("propertyDependencies", {}).items()
+        },
         # The engine writes `<urn>::<id>`.
         provider=each.get("provider", "").rpartition("::")[0],
         options=Options(protect=each.get("protect", False)),

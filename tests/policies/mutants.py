@@ -1,6 +1,8 @@
-"""Semantic mutants of the manifests that our stacks emit: one careless or hostile edit each, found by what a resource is.
+"""Semantic mutants of the manifests that our stacks emit: one careless or hostile edit each, found
+by what a resource is.
 
-A mutation is written once and tried wherever it applies in a stack; each mutant names the rules that must catch it.
+A mutation is written once and tried wherever it applies in a stack; each mutant names the rules
+that must catch it.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from inferplan.rehearsal.engine.wire.recording import Recording
-from inferplan.rehearsal.engine.wire.values import Secret
+from inferplan.pulumi_engine.recording import Recording
+from inferplan.pulumi_engine.values import Secret
 from tests.policies.edits import Mutation, pods_in
 from tests.policies.mutations_aws import AWS
 from tests.policies.mutations_objects import RESOURCES
@@ -21,7 +23,9 @@ from tests.policies.mutations_stack import across
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed stack: at least one of `rules` must refuse it. `urn` is the resource that was changed, or taken away."""
+    """One changed stack: at least one of `rules` must refuse it. `urn` is the resource that was
+    changed, or taken away.
+    """
 
     name: str
     urn: str
@@ -39,7 +43,11 @@ def mutants_of(recording: Recording) -> Iterator[Mutant]:
             where = f" pod[{place}]" if place else ""
             for mutation in PODS:
                 yield from _mutant(
-                    recording, position, mutation, lambda inputs, edit=mutation.edit, place=place: edit(pods_in(inputs)[place]), where
+                    recording,
+                    position,
+                    mutation,
+                    lambda inputs, edit=mutation.edit, place=place: edit(pods_in(inputs)[place]),
+                    where,
                 )
             for group in ("containers", "initContainers"):
                 for index in range(len(spec.get(group) or [])):
@@ -48,7 +56,9 @@ def mutants_of(recording: Recording) -> Iterator[Mutant]:
                             recording,
                             position,
                             mutation,
-                            lambda inputs, edit=mutation.edit, at=(place, group, index): edit(pods_in(inputs)[at[0]][at[1]][at[2]]),
+                            lambda inputs, edit=mutation.edit, at=(place, group, index): edit(
+                                pods_in(inputs)[at[0]][at[1]][at[2]]
+                            ),
                             f"{where} {group}[{index}]",
                         )
 
@@ -60,7 +70,9 @@ def without(recording: Recording) -> Iterator[Mutant]:
 
 
 def _copied(value: Any) -> Any:
-    """A copy of recorded inputs, five times faster than `copy.deepcopy`: their dictionaries, lists and secrets."""
+    """A copy of recorded inputs, five times faster than `copy.deepcopy`: their dictionaries, lists
+    and secrets.
+    """
     if isinstance(value, dict):
         return {key: _copied(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -68,7 +80,13 @@ def _copied(value: Any) -> Any:
     return Secret(_copied(value.value)) if isinstance(value, Secret) else value
 
 
-def _mutant(recording: Recording, position: int, mutation: Mutation, edit: Callable[[Any], bool | None], where: str) -> Iterator[Mutant]:
+def _mutant(
+    recording: Recording,
+    position: int,
+    mutation: Mutation,
+    edit: Callable[[Any], bool | None],
+    where: str,
+) -> Iterator[Mutant]:
     before = recording.registrations[position]
     changed = dataclasses.replace(before, inputs=_copied(before.inputs))
     if edit(changed.inputs) is False or changed.inputs == before.inputs:
@@ -76,4 +94,9 @@ def _mutant(recording: Recording, position: int, mutation: Mutation, edit: Calla
     name = f"{before.type.rpartition(':')[2]} {before.name}{where}: {mutation.name}"
     listed = list(recording.registrations)
     listed[position] = changed
-    yield Mutant(name, before.urn, dataclasses.replace(recording, registrations=tuple(listed)), mutation.rules)
+    yield Mutant(
+        name,
+        before.urn,
+        dataclasses.replace(recording, registrations=tuple(listed)),
+        mutation.rules,
+    )

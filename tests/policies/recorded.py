@@ -1,4 +1,6 @@
-"""What mutants are made of: recordings of our own stacks, of the engines' examples, and of two variants that no committed stack has."""
+"""What mutants are made of: recordings of our own stacks, of the engines' examples, and of two
+variants that no committed stack has.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +15,29 @@ import pytest
 
 from inferplan.policies.engine.rule import Level
 from inferplan.policies.engine.settings import Settings
-from inferplan.rehearsal.engine.program.record import record
-from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.pulumi_engine.program.record import record
+from inferplan.pulumi_engine.recording import Recording
 from tests.stacks.test_committed_stacks import PASSPHRASE, recording_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DAY = "2026-11-21"
 COMMITTED = ("local", "onprem", "prod")
 EXAMPLES = ("vllm", "triton", "ray-serve")
-# The local stack behind a Gateway of the Gateway API with replicas by load; with Envoy Gateway in the place of the proxy; with
-# every image pinned, for the rule that wants that; and with its models in a queue of Kueue, as those of the Ray example.
+# The local stack behind a Gateway of the Gateway API with replicas by load; with Envoy Gateway in
+# the place of the proxy; with every image pinned, for the rule that wants that; and with its models
+# in a queue of Kueue, as those of the Ray example.
 VARIANTS = ("routed", "envoy", "pinned", "queued", "queued-rays")
 NAMES = (*COMMITTED, *EXAMPLES, *VARIANTS)
 _DIGEST = "sha256:" + "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"
 
 
 def settings_of(name: str) -> Settings:
-    """What each recording is judged by: no exemption, and the rule on digests only where images have some."""
-    return Settings(today=DAY, levels={"image-require-digest": Level.MANDATORY} if name == "pinned" else {})
+    """What each recording is judged by: no exemption, and the rule on digests only where images
+    have some.
+    """
+    return Settings(
+        today=DAY, levels={"image-require-digest": Level.MANDATORY} if name == "pinned" else {}
+    )
 
 
 @cache
@@ -57,19 +64,45 @@ def recorded(name: str) -> Recording:
 
 
 def recording_with(path: Path, name: str, **over: Any) -> Recording:
-    """What the program registers for the stack file at `path`, with the top keys `over` in the place of its own."""
-    from inferplan.rehearsal.secrets import open_secrets
+    """What the program registers for the stack file at `path`, with the top keys `over` in the
+    place of its own.
+    """
+    from inferplan.pulumi_engine.secrets import open_secrets
     from inferplan.stackfile.reader import read_stack
 
     file = read_stack(path)
-    secrets = open_secrets(file.secrets, salt=file.encryption_salt, provider=file.secrets_provider, environment=PASSPHRASE)
-    config = {**file.config, **secrets.values, **{f"inferplan:{key}": json.dumps(value) for key, value in over.items()}}
-    return record(ROOT / "inferplan" / "infra", project="inferplan", stack=name, config=config, secret_keys=frozenset(secrets.values))
+    secrets = open_secrets(
+        file.secrets,
+        salt=file.encryption_salt,
+        provider=file.secrets_provider,
+        environment=PASSPHRASE,
+    )
+    config = {
+        **file.config,
+        **secrets.values,
+        **{f"inferplan:{key}": json.dumps(value) for key, value in over.items()},
+    }
+    return record(
+        ROOT / "inferplan" / "infra",
+        project="inferplan",
+        stack=name,
+        config=config,
+        secret_keys=frozenset(secrets.values),
+    )
 
 
 def _routed(**more: Any) -> Recording:
-    gateway = {"host": "llm.local.test", "exposure": "gatewayApi", "parent": {"name": "edge", "namespace": "edge"}, **more}
-    return recording_with(ROOT / "stacks" / "Pulumi.local.yaml", "envoy" if "implementation" in more else "routed", gateway=gateway)
+    gateway = {
+        "host": "llm.local.test",
+        "exposure": "gatewayApi",
+        "parent": {"name": "edge", "namespace": "edge"},
+        **more,
+    }
+    return recording_with(
+        ROOT / "stacks" / "Pulumi.local.yaml",
+        "envoy" if "implementation" in more else "routed",
+        gateway=gateway,
+    )
 
 
 def _queued(path: Path, name: str) -> Recording:
@@ -78,7 +111,10 @@ def _queued(path: Path, name: str) -> Recording:
     models = json.loads(read_stack(path).config["inferplan:models"])
     pools = {each["pool"]: {} for each in models.values()}
     return recording_with(
-        path, name, models={key: {**each, "queue": "serving"} for key, each in models.items()}, queues={"serving": {"pools": pools}}
+        path,
+        name,
+        models={key: {**each, "queue": "serving"} for key, each in models.items()},
+        queues={"serving": {"pools": pools}},
     )
 
 
@@ -86,13 +122,17 @@ def _pinned(recording: Recording) -> Recording:
     def pin(value: Any) -> Any:
         if isinstance(value, dict):
             return {
-                key: f"{item.partition('@')[0]}@{_DIGEST}" if key == "image" and isinstance(item, str) else pin(item)
+                key: f"{item.partition('@')[0]}@{_DIGEST}"
+                if key == "image" and isinstance(item, str)
+                else pin(item)
                 for key, item in value.items()
             }
         return [pin(each) for each in value] if isinstance(value, list) else value
 
     pinned = tuple(
-        dataclasses.replace(each, inputs=pin(copy.deepcopy(each.inputs))) if each.type.startswith("kubernetes:") else each
+        dataclasses.replace(each, inputs=pin(copy.deepcopy(each.inputs)))
+        if each.type.startswith("kubernetes:")
+        else each
         for each in recording
     )
     return dataclasses.replace(recording, stack="pinned", registrations=pinned)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from tests.policies.cases import PASS, REFUSED, Row
 
 ROWS = (
-    Row("rbac-disallow-wildcards", "Role/pod-reader", "rules[0].verbs", ["*"], ["get", "list", "watch"], PASS),
+    Row(
+        "rbac-disallow-wildcards",
+        "Role/pod-reader",
+        "rules[0].verbs",
+        ["*"],
+        ["get", "list", "watch"],
+        PASS,
+    ),
     Row(
         "webhook-restrict-scope",
         "ValidatingWebhookConfiguration/images",
@@ -23,7 +30,14 @@ ROWS = (
         {"service": {"name": "judge", "namespace": "inference"}},
         REFUSED,
     ),
-    Row("rbac-disallow-admin-bindings", "RoleBinding/pod-reader", "roleRef.name", "cluster-admin", "cluster-admin-reader", PASS),
+    Row(
+        "rbac-disallow-admin-bindings",
+        "RoleBinding/pod-reader",
+        "roleRef.name",
+        "cluster-admin",
+        "cluster-admin-reader",
+        PASS,
+    ),
     Row(
         "rbac-disallow-admin-bindings",
         "RoleBinding/pod-reader",
@@ -32,8 +46,22 @@ ROWS = (
         {"kind": "ServiceAccount", "name": "system:unauthenticated"},
         PASS,
     ),
-    Row("rbac-disallow-admin-bindings", "ClusterRoleBinding/node-reader", "roleRef.name", "edit", "view", PASS),
-    Row("rbac-disallow-admin-bindings", "ClusterRoleBinding/node-reader", "roleRef.name", "cluster-autoscaler", "autoscaler", PASS),
+    Row(
+        "rbac-disallow-admin-bindings",
+        "ClusterRoleBinding/node-reader",
+        "roleRef.name",
+        "edit",
+        "view",
+        PASS,
+    ),
+    Row(
+        "rbac-disallow-admin-bindings",
+        "ClusterRoleBinding/node-reader",
+        "roleRef.name",
+        "cluster-autoscaler",
+        "autoscaler",
+        PASS,
+    ),
     Row(
         "rbac-disallow-escalation",
         "Role/pod-reader",
@@ -57,11 +85,31 @@ ROWS = (
         "Role/pod-reader",
         "rules[0]",
         {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"]},
-        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"], "resourceNames": ["ranker"]},
+        {
+            "apiGroups": ["apps"],
+            "resources": ["deployments"],
+            "verbs": ["patch"],
+            "resourceNames": ["ranker"],
+        },
         PASS,
         more=(
-            ({"apiGroups": [""], "resources": ["pods"], "verbs": ["create"], "resourceNames": ["ranker"]}, REFUSED),
-            ({"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["rolebindings"], "verbs": ["create"]}, REFUSED),
+            (
+                {
+                    "apiGroups": [""],
+                    "resources": ["pods"],
+                    "verbs": ["create"],
+                    "resourceNames": ["ranker"],
+                },
+                REFUSED,
+            ),
+            (
+                {
+                    "apiGroups": ["rbac.authorization.k8s.io"],
+                    "resources": ["rolebindings"],
+                    "verbs": ["create"],
+                },
+                REFUSED,
+            ),
             ({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list"]}, PASS),
         ),
     ),
@@ -115,7 +163,14 @@ ROWS = (
             ({"resources": ["secrets"], "verbs": ["get"], "resourceNames": []}, REFUSED),
         ),
     ),
-    Row("volume-require-encryption", "StorageClass/fast", "parameters.encrypted", "false", True, REFUSED),
+    Row(
+        "volume-require-encryption",
+        "StorageClass/fast",
+        "parameters.encrypted",
+        "false",
+        True,
+        REFUSED,
+    ),
     Row(
         "volume-require-encryption",
         "StorageClass/fast",
@@ -135,8 +190,22 @@ ROWS = (
         PASS,
         also={"spec.csi.driver": "efs.csi.aws.com"},
     ),
-    Row("volume-disallow-host-path", "PersistentVolume/shared", "spec.hostPath", {"path": "/srv/models"}, None, PASS),
-    Row("volume-require-retain", "PersistentVolume/shared", "spec.persistentVolumeReclaimPolicy", "Delete", "Retain", PASS),
+    Row(
+        "volume-disallow-host-path",
+        "PersistentVolume/shared",
+        "spec.hostPath",
+        {"path": "/srv/models"},
+        None,
+        PASS,
+    ),
+    Row(
+        "volume-require-retain",
+        "PersistentVolume/shared",
+        "spec.persistentVolumeReclaimPolicy",
+        "Delete",
+        "Retain",
+        PASS,
+    ),
     Row(
         "volume-require-nfs-options",
         "PersistentVolume/shared",

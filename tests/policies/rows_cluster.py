@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from tests.policies.cases import ABSENT, PASS, REFUSED, Row
 
-CERTIFICATE, LISTEN = "alb.ingress.kubernetes.io/certificate-arn", "alb.ingress.kubernetes.io/listen-ports"
+CERTIFICATE, LISTEN = (
+    "alb.ingress.kubernetes.io/certificate-arn",
+    "alb.ingress.kubernetes.io/listen-ports",
+)
 OPEN = {"cidr": "0.0.0.0/0", "except": []}
 
 
@@ -32,7 +35,10 @@ ROWS = (
         {"cidr": "0.0.0.0/0", "except": ["169.254.169.254/32"]},
         {"cidr": "52.216.0.0/15"},
         PASS,
-        more=(({"cidr": "2000::/3"}, REFUSED), ({"cidr": "10.0.0.0/8", "except": ["10.9.0.0/16"]}, PASS)),
+        more=(
+            ({"cidr": "2000::/3"}, REFUSED),
+            ({"cidr": "10.0.0.0/8", "except": ["10.9.0.0/16"]}, PASS),
+        ),
     ),
     Row(
         "stack-disallow-overlapping-budgets",
@@ -86,7 +92,14 @@ ROWS = (
         more=(("LoadBalancer", REFUSED), ("ExternalName", REFUSED)),
     ),
     Row("service-disallow-name-vllm", "Service/chat", "metadata.name", "vllm", "vllm-chat", PASS),
-    Row("network-require-ingress-host", "Ingress/gateway", "spec.rules[0].host", "*.acme.example", "a.b.acme.example", REFUSED),
+    Row(
+        "network-require-ingress-host",
+        "Ingress/gateway",
+        "spec.rules[0].host",
+        "*.acme.example",
+        "a.b.acme.example",
+        REFUSED,
+    ),
     Row(
         "network-require-tls",
         "Ingress/gateway",
@@ -124,11 +137,30 @@ ROWS = (
         {"snippet.example/note": "x"},
         PASS,
     ),
-    Row("network-require-route-timeout", "HTTPRoute/second", "spec.rules[0].timeouts.request", "", "300s", REFUSED),
     Row(
-        "network-require-key-policy", "SecurityPolicy/second", "spec.apiKeyAuth.credentialRefs", [], [{"name": "a"}, {"name": "b"}], REFUSED
+        "network-require-route-timeout",
+        "HTTPRoute/second",
+        "spec.rules[0].timeouts.request",
+        "",
+        "300s",
+        REFUSED,
     ),
-    Row("network-require-key-policy", "SecurityPolicy/second", "spec.apiKeyAuth.sanitize", False, True, REFUSED),
+    Row(
+        "network-require-key-policy",
+        "SecurityPolicy/second",
+        "spec.apiKeyAuth.credentialRefs",
+        [],
+        [{"name": "a"}, {"name": "b"}],
+        REFUSED,
+    ),
+    Row(
+        "network-require-key-policy",
+        "SecurityPolicy/second",
+        "spec.apiKeyAuth.sanitize",
+        False,
+        True,
+        REFUSED,
+    ),
     Row(
         "network-require-key-policy",
         "SecurityPolicy/second",
@@ -178,7 +210,14 @@ ROWS = (
         "restricted",
         REFUSED,
     ),
-    Row("rollout-disallow-blocking-budget", "PodDisruptionBudget/chat", "spec.maxUnavailable", 0, "1%", PASS),
+    Row(
+        "rollout-disallow-blocking-budget",
+        "PodDisruptionBudget/chat",
+        "spec.maxUnavailable",
+        0,
+        "1%",
+        PASS,
+    ),
     Row(
         "key-require-entropy",
         "Secret/chat-key",
@@ -199,17 +238,28 @@ ROWS = (
         "key-limit-valid-versions",
         "Secret/chat-key",
         "stringData.keys\\.conf",
-        'map $key_id $key_check {\n    chat_1 "canary-a";\n    "chat_2" "canary-b";\n    "chat_12" "canary-c";\n}',
-        'map $key_id $key_check {\n    "chat_1" "a";\n    "chat_2" "b";\n    "batch_1" "c";\n    "chat-two_3" "d";\n}',
+        'map $key_id $key_check {\n    chat_1 "canary-a";\n    "chat_2" "canary-b";\n    "chat_12"'
+        ' "canary-c";\n}',
+        'map $key_id $key_check {\n    "chat_1" "a";\n    "chat_2" "b";\n    "batch_1" "c";\n   '
+        ' "chat-two_3" "d";\n}',
         PASS,
-        more=(('    "chat_1" "a";\n    "chat_2" "b";\n    "_x" "c";\n    "_x" chat;\n    "_x" 3;\n', REFUSED),),
+        more=(
+            (
+                (
+                    '    "chat_1" "a";\n    "chat_2" "b";\n    "_x" "c";\n    "_x" chat;\n    "_x"'
+                    " 3;\n"
+                ),
+                REFUSED,
+            ),
+        ),
     ),
     Row(
         "key-require-entropy",
         "Secret/chat-key",
         "stringData.keys\\.conf",
         'map /$model $server_authorization {\n    /chat "Bearer canary-hunter2";\n}',
-        'map /$model $server_authorization {\n    default "";\n    /chat "Bearer ips_Zk3vQ9rT1mXw8LpB5nHs7YdCe2Ja4GuFqRtVbNzM6xK";\n}',
+        'map /$model $server_authorization {\n    default "";\n    /chat "Bearer'
+        ' ips_Zk3vQ9rT1mXw8LpB5nHs7YdCe2Ja4GuFqRtVbNzM6xK";\n}',
         PASS,
     ),
     Row(
@@ -229,5 +279,12 @@ ROWS = (
         {"api-key-header": "Authorization"},
         PASS,
     ),
-    Row("object-require-managed-by", "Service/chat", "metadata.labels.app\\.kubernetes\\.io/managed-by", "", "Helm", REFUSED),
+    Row(
+        "object-require-managed-by",
+        "Service/chat",
+        "metadata.labels.app\\.kubernetes\\.io/managed-by",
+        "",
+        "Helm",
+        REFUSED,
+    ),
 )

@@ -22,14 +22,26 @@ TEMPLATES = (
     (RAY, f"{CLUSTER}.workerGroupSpecs[0].template.spec"),
 )
 CLAIMED = [{"name": "card", "resourceClaimTemplateName": "cards"}]
-TRITON, GUARD = ["tritonserver", "--model-repository=/models"], "model-repository,shared-memory:inference-key=canary-value"
-DOORS, SHUT = ("--http-restricted-api", "--grpc-restricted-protocol"), ["--allow-http=false", "--allow-grpc=false"]
+TRITON, GUARD = (
+    ["tritonserver", "--model-repository=/models"],
+    "model-repository,shared-memory:inference-key=canary-value",
+)
+DOORS, SHUT = (
+    ("--http-restricted-api", "--grpc-restricted-protocol"),
+    ["--allow-http=false", "--allow-grpc=false"],
+)
 GAUDI = "vault.habana.ai/gaudi-docker/1.24.1/ubuntu24.04/habanalabs/vllm-0.26.0-ptupstream-2.11.0"
 COMMIT = "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2"
 
 
 def _token(seconds):
-    source = {"serviceAccountToken": {"path": "token", "audience": "https://vault.acme.example", "expirationSeconds": seconds}}
+    source = {
+        "serviceAccountToken": {
+            "path": "token",
+            "audience": "https://vault.acme.example",
+            "expirationSeconds": seconds,
+        }
+    }
     return {"name": "scratch", "projected": {"sources": [source]}}
 
 
@@ -50,8 +62,22 @@ ROWS = (
         65532,
         PASS,
     ),
-    Row("pod-require-non-root", CHAT, "spec.template.spec.securityContext.supplementalGroups", [44, 0], [44, 992], PASS),
-    Row("pod-require-non-root", CHAT, "spec.template.spec.containers[0].securityContext.runAsGroup", 0, 10, PASS),
+    Row(
+        "pod-require-non-root",
+        CHAT,
+        "spec.template.spec.securityContext.supplementalGroups",
+        [44, 0],
+        [44, 992],
+        PASS,
+    ),
+    Row(
+        "pod-require-non-root",
+        CHAT,
+        "spec.template.spec.containers[0].securityContext.runAsGroup",
+        0,
+        10,
+        PASS,
+    ),
     Row(
         "pod-restrict-probe-timing",
         CHAT,
@@ -81,7 +107,14 @@ ROWS = (
         PASS,
         more=(("http", PASS), ("metrics", REFUSED)),
     ),
-    Row("pod-limit-memory-volumes", CHAT, "spec.template.spec.volumes[1].emptyDir.sizeLimit", "65Gi", "64Gi", PASS),
+    Row(
+        "pod-limit-memory-volumes",
+        CHAT,
+        "spec.template.spec.volumes[1].emptyDir.sizeLimit",
+        "65Gi",
+        "64Gi",
+        PASS,
+    ),
     Row(
         "pod-require-verified-tls",
         CHAT,
@@ -104,7 +137,11 @@ ROWS = (
         "--no-check-certificate",
         "--check-certificates",
         PASS,
-        more=(("--insecure-skip-verify=true", REFUSED), ("--insecure-skip-verify=false", PASS), ("--verify-ssl=false", REFUSED)),
+        more=(
+            ("--insecure-skip-verify=true", REFUSED),
+            ("--insecure-skip-verify=false", PASS),
+            ("--verify-ssl=false", REFUSED),
+        ),
     ),
     Row(
         "stack-restrict-outside-hosts",
@@ -130,7 +167,14 @@ ROWS = (
         "--otlp-traces-endpoint=grpc://collector.monitoring.svc:4317",
         PASS,
     ),
-    row("pod-disallow-privileged", f"{SECURITY}.privileged", True, False, PASS, more=(("yes", REFUSED),)),
+    row(
+        "pod-disallow-privileged",
+        f"{SECURITY}.privileged",
+        True,
+        False,
+        PASS,
+        more=(("yes", REFUSED),),
+    ),
     row("pod-disallow-host-namespaces", f"{POD}.hostIPC", True, False, PASS),
     row(
         "pod-disallow-host-path",
@@ -140,13 +184,43 @@ ROWS = (
         PASS,
         also={f"{POD}.volumes[1].emptyDir": ABSENT},
     ),
-    row("pod-restrict-volume-types", f"{POD}.volumes[1].nfs", {"server": "nfs.acme.example", "path": "/"}, None, PASS),
+    row(
+        "pod-restrict-volume-types",
+        f"{POD}.volumes[1].nfs",
+        {"server": "nfs.acme.example", "path": "/"},
+        None,
+        PASS,
+    ),
     row("pod-disallow-host-ports", f"{ONE}.ports[0].hostPort", 8000, 0, PASS),
-    row("pod-disallow-privilege-escalation", f"{SECURITY}.allowPrivilegeEscalation", True, False, REFUSED),
-    row("pod-require-drop-all-capabilities", f"{SECURITY}.capabilities.drop", ["NET_RAW"], ["ALL", "NET_RAW"], REFUSED),
-    row("pod-disallow-added-capabilities", f"{SECURITY}.capabilities.add", ["SYS_NICE"], ["NET_BIND_SERVICE"], PASS),
+    row(
+        "pod-disallow-privilege-escalation",
+        f"{SECURITY}.allowPrivilegeEscalation",
+        True,
+        False,
+        REFUSED,
+    ),
+    row(
+        "pod-require-drop-all-capabilities",
+        f"{SECURITY}.capabilities.drop",
+        ["NET_RAW"],
+        ["ALL", "NET_RAW"],
+        REFUSED,
+    ),
+    row(
+        "pod-disallow-added-capabilities",
+        f"{SECURITY}.capabilities.add",
+        ["SYS_NICE"],
+        ["NET_BIND_SERVICE"],
+        PASS,
+    ),
     row("pod-require-non-root", f"{POD}.securityContext.runAsNonRoot", False, True, REFUSED),
-    row("pod-require-seccomp", f"{POD}.securityContext.seccompProfile.type", "Unconfined", "Localhost", REFUSED),
+    row(
+        "pod-require-seccomp",
+        f"{POD}.securityContext.seccompProfile.type",
+        "Unconfined",
+        "Localhost",
+        REFUSED,
+    ),
     row("pod-disallow-unmasked-proc", f"{SECURITY}.procMount", "Unmasked", "Default", PASS),
     row(
         "pod-disallow-unsafe-sysctls",
@@ -155,15 +229,59 @@ ROWS = (
         [{"name": "net.ipv4.tcp_syncookies", "value": "1"}],
         PASS,
     ),
-    row("pod-restrict-security-profiles", f"{SECURITY}.appArmorProfile.type", "Unconfined", "RuntimeDefault", PASS),
-    row("pod-require-read-only-root", f"{SECURITY}.readOnlyRootFilesystem", False, True, REFUSED, JOB),
-    row("pod-require-memory-limit", f"{ONE}.resources.limits.memory", "0", "64Gi", REFUSED, more=(("plenty", REFUSED),)),
+    row(
+        "pod-restrict-security-profiles",
+        f"{SECURITY}.appArmorProfile.type",
+        "Unconfined",
+        "RuntimeDefault",
+        PASS,
+    ),
+    row(
+        "pod-require-read-only-root",
+        f"{SECURITY}.readOnlyRootFilesystem",
+        False,
+        True,
+        REFUSED,
+        JOB,
+    ),
+    row(
+        "pod-require-memory-limit",
+        f"{ONE}.resources.limits.memory",
+        "0",
+        "64Gi",
+        REFUSED,
+        more=(("plenty", REFUSED),),
+    ),
     row("pod-require-cpu-request", f"{ONE}.resources.requests.cpu", "0", "250m", REFUSED),
-    row("pod-require-readiness-probe", f"{ONE}.readinessProbe", {}, {"tcpSocket": {"port": 8000}}, REFUSED),
-    row("pod-require-liveness-probe", f"{ONE}.livenessProbe", {}, {"tcpSocket": {"port": 8000}}, REFUSED),
-    row("pod-require-startup-probe", f"{ONE}.startupProbe", {}, {"tcpSocket": {"port": 8000}}, REFUSED),
+    row(
+        "pod-require-readiness-probe",
+        f"{ONE}.readinessProbe",
+        {},
+        {"tcpSocket": {"port": 8000}},
+        REFUSED,
+    ),
+    row(
+        "pod-require-liveness-probe",
+        f"{ONE}.livenessProbe",
+        {},
+        {"tcpSocket": {"port": 8000}},
+        REFUSED,
+    ),
+    row(
+        "pod-require-startup-probe",
+        f"{ONE}.startupProbe",
+        {},
+        {"tcpSocket": {"port": 8000}},
+        REFUSED,
+    ),
     row("pod-disallow-probe-hosts", f"{ONE}.readinessProbe.httpGet.host", "203.0.113.7", "", PASS),
-    row("pod-disallow-probe-hosts", f"{ONE}.lifecycle.postStart.tcpSocket.host", "203.0.113.7", "", PASS),
+    row(
+        "pod-disallow-probe-hosts",
+        f"{ONE}.lifecycle.postStart.tcpSocket.host",
+        "203.0.113.7",
+        "",
+        PASS,
+    ),
     row("pod-require-startup-budget", f"{ONE}.startupProbe.failureThreshold", 59, 60, REFUSED),
     row("pod-require-drain-time", f"{POD}.terminationGracePeriodSeconds", 79, 80, REFUSED),
     row("pod-disallow-service-links", f"{POD}.enableServiceLinks", True, False, REFUSED),
@@ -203,7 +321,11 @@ ROWS = (
         "docker.io/vllm/vllm-openai:latest",
         "docker.io/vllm/vllm-openai:v0.33.0-latest",
         REFUSED,
-        more=((f"{GAUDI}:latest", PASS), (GAUDI, REFUSED), ("vault.habana.ai/gaudi-docker/latest/vllm:latest", REFUSED)),
+        more=(
+            (f"{GAUDI}:latest", PASS),
+            (GAUDI, REFUSED),
+            ("vault.habana.ai/gaudi-docker/latest/vllm:latest", REFUSED),
+        ),
     ),
     row(
         "image-restrict-registries",
@@ -249,8 +371,20 @@ ROWS = (
         REFUSED,
         LARGE,
     ),
-    row("accelerator-require-request-equals-limit", f"{ONE}.resources.requests.nvidia\\.com/gpu", "2", 1, PASS),
-    row("accelerator-require-integer", f"{ONE}.resources.limits.nvidia\\.com/gpu", "500m", "2000m", PASS),
+    row(
+        "accelerator-require-request-equals-limit",
+        f"{ONE}.resources.requests.nvidia\\.com/gpu",
+        "2",
+        1,
+        PASS,
+    ),
+    row(
+        "accelerator-require-integer",
+        f"{ONE}.resources.limits.nvidia\\.com/gpu",
+        "500m",
+        "2000m",
+        PASS,
+    ),
     row(
         "accelerator-require-toleration",
         f"{POD}.tolerations",
@@ -259,9 +393,23 @@ ROWS = (
         REFUSED,
     ),
     row("accelerator-require-pool", f"{POD}.nodeSelector", {}, {"pool": "other"}, REFUSED),
-    row("accelerator-disallow-in-preheat", f"{ONE}.resources.limits.nvidia\\.com/gpu", "1", "0", PASS, JOB),
+    row(
+        "accelerator-disallow-in-preheat",
+        f"{ONE}.resources.limits.nvidia\\.com/gpu",
+        "1",
+        "0",
+        PASS,
+        JOB,
+    ),
     row("gaudi-require-runtime-class", f"{POD}.runtimeClassName", "", "habana-ai", REFUSED, LARGE),
-    row("gaudi-require-huge-pages", f"{ONE}.resources.limits.hugepages-2Mi", "0", "40960Mi", REFUSED, LARGE),
+    row(
+        "gaudi-require-huge-pages",
+        f"{ONE}.resources.limits.hugepages-2Mi",
+        "0",
+        "40960Mi",
+        REFUSED,
+        LARGE,
+    ),
     row(
         "accelerator-disallow-visible-devices",
         f"{ONE}.env[0]",
@@ -270,7 +418,14 @@ ROWS = (
         PASS,
         LARGE,
     ),
-    row("accelerator-require-tensor-parallel-fit", f"{ONE}.args[2]", "--tensor-parallel-size=8", "-tp=4", REFUSED, LARGE),
+    row(
+        "accelerator-require-tensor-parallel-fit",
+        f"{ONE}.args[2]",
+        "--tensor-parallel-size=8",
+        "-tp=4",
+        REFUSED,
+        LARGE,
+    ),
     row(
         "accelerator-require-tensor-parallel-fit",
         "spec.leaderWorkerTemplate.leaderTemplate.spec.containers[0].args[2]",
@@ -280,10 +435,28 @@ ROWS = (
         "LeaderWorkerSet/wide",
     ),
     row(
-        "accelerator-require-vendor-image", f"{ONE}.image", "docker.io/vllm/vllm-openai:v0.33.0", "ghcr.io/acme/vllm-hpu:v1", REFUSED, LARGE
+        "accelerator-require-vendor-image",
+        f"{ONE}.image",
+        "docker.io/vllm/vllm-openai:v0.33.0",
+        "ghcr.io/acme/vllm-hpu:v1",
+        REFUSED,
+        LARGE,
     ),
-    row("model-require-revision", f"{ONE}.args", [*HUB, "--revision=main"], [*HUB, "--revision", COMMIT], PASS, more=((HUB, REFUSED),)),
-    row("model-disallow-pickle", f"{ONE}.args", [*ARGS, "--load-format=pt"], [*ARGS, "--load-format=safetensors"], PASS),
+    row(
+        "model-require-revision",
+        f"{ONE}.args",
+        [*HUB, "--revision=main"],
+        [*HUB, "--revision", COMMIT],
+        PASS,
+        more=((HUB, REFUSED),),
+    ),
+    row(
+        "model-disallow-pickle",
+        f"{ONE}.args",
+        [*ARGS, "--load-format=pt"],
+        [*ARGS, "--load-format=safetensors"],
+        PASS,
+    ),
     row(
         "model-disallow-trust-remote-code",
         f"{ONE}.args",
@@ -304,7 +477,13 @@ ROWS = (
         PASS,
         more=(
             ({"name": "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "value": "True"}, REFUSED),
-            ({"name": "VLLM_SERVER_DEV_MODE", "valueFrom": {"configMapKeyRef": {"name": "x", "key": "y"}}}, REFUSED),
+            (
+                {
+                    "name": "VLLM_SERVER_DEV_MODE",
+                    "valueFrom": {"configMapKeyRef": {"name": "x", "key": "y"}},
+                },
+                REFUSED,
+            ),
         ),
     ),
     row(
@@ -326,7 +505,11 @@ ROWS = (
         [*ARGS, "--enable-log-requests"],
         [*ARGS, "--no-enable-log-requests"],
         PASS,
-        more=(([*ARGS, "--enable_log_requests=false"], PASS), ([*ARGS, "--enable-log-outputs"], REFUSED), (["--log-requests"], REFUSED)),
+        more=(
+            ([*ARGS, "--enable_log_requests=false"], PASS),
+            ([*ARGS, "--enable-log-outputs"], REFUSED),
+            (["--log-requests"], REFUSED),
+        ),
     ),
     row(
         "model-disallow-request-logging",
@@ -339,32 +522,97 @@ ROWS = (
         "model-restrict-triton-repository",
         f"{ONE}.args",
         [*TRITON, "--model-control-mode=explicit", f"--http-restricted-api={GUARD}"],
-        [*TRITON, "--model-control-mode", "explicit", f"--http-restricted-api={GUARD}", "--allow-grpc=false"],
+        [
+            *TRITON,
+            "--model-control-mode",
+            "explicit",
+            f"--http-restricted-api={GUARD}",
+            "--allow-grpc=false",
+        ],
         PASS,
         also={f"{ONE}.command": ABSENT},
         more=(
-            ([*TRITON, "--model-control-mode=explicit", f"--http-restricted-api={GUARD}", f"--grpc-restricted-protocol={GUARD}"], PASS),
-            ([*TRITON, "--model-control-mode=explicit", *(f"{door}=health:k=v" for door in DOORS)], REFUSED),
+            (
+                [
+                    *TRITON,
+                    "--model-control-mode=explicit",
+                    f"--http-restricted-api={GUARD}",
+                    f"--grpc-restricted-protocol={GUARD}",
+                ],
+                PASS,
+            ),
+            (
+                [
+                    *TRITON,
+                    "--model-control-mode=explicit",
+                    *(f"{door}=health:k=v" for door in DOORS),
+                ],
+                REFUSED,
+            ),
             ([*TRITON, "--model-control-mode=poll"], REFUSED),
             ([*TRITON, "--model-control-mode=none"], PASS),
-            (["mpirun", *TRITON, "--model-control-mode=none", ":", *TRITON, "--model-control-mode=explicit", *SHUT], PASS),
+            (
+                [
+                    "mpirun",
+                    *TRITON,
+                    "--model-control-mode=none",
+                    ":",
+                    *TRITON,
+                    "--model-control-mode=explicit",
+                    *SHUT,
+                ],
+                PASS,
+            ),
             (["mpirun", *TRITON, "--model-control-mode=explicit", ":", *TRITON, *SHUT], REFUSED),
         ),
     ),
-    row("model-require-vllm-floor", f"{ONE}.image", "docker.io/vllm/vllm-openai:v0.21.9", "docker.io/vllm/vllm-openai:v0.22.0", PASS),
     row(
-        "model-require-triton-floor", f"{ONE}.image", "nvcr.io/nvidia/tritonserver:25.12-py3", "nvcr.io/nvidia/tritonserver:26.07-py3", PASS
+        "model-require-vllm-floor",
+        f"{ONE}.image",
+        "docker.io/vllm/vllm-openai:v0.21.9",
+        "docker.io/vllm/vllm-openai:v0.22.0",
+        PASS,
     ),
-    row("ray-require-floor", f"{ONE}.image", "docker.io/rayproject/ray:2.51.2", "docker.io/rayproject/ray:2.52.0-py311", PASS),
-    *(row("pod-disallow-host-namespaces", f"{place}.hostNetwork", True, False, PASS, resource) for resource, place in TEMPLATES),
+    row(
+        "model-require-triton-floor",
+        f"{ONE}.image",
+        "nvcr.io/nvidia/tritonserver:25.12-py3",
+        "nvcr.io/nvidia/tritonserver:26.07-py3",
+        PASS,
+    ),
+    row(
+        "ray-require-floor",
+        f"{ONE}.image",
+        "docker.io/rayproject/ray:2.51.2",
+        "docker.io/rayproject/ray:2.52.0-py311",
+        PASS,
+    ),
+    *(
+        row("pod-disallow-host-namespaces", f"{place}.hostNetwork", True, False, PASS, resource)
+        for resource, place in TEMPLATES
+    ),
     *(
         row(
-            "pod-disallow-privilege-escalation", f"{place}.{of}[0].securityContext.allowPrivilegeEscalation", True, False, REFUSED, resource
+            "pod-disallow-privilege-escalation",
+            f"{place}.{of}[0].securityContext.allowPrivilegeEscalation",
+            True,
+            False,
+            REFUSED,
+            resource,
         )
         for resource, place in TEMPLATES
-        for of in (("initContainers", "containers") if resource == "DaemonSet/prepull" else ("containers",))
+        for of in (
+            ("initContainers", "containers") if resource == "DaemonSet/prepull" else ("containers",)
+        )
     ),
-    row("accelerator-disallow-in-preheat", f"{ONE}.resources.limits.nvidia\\.com/gpu", "1", "0", PASS, "DaemonSet/prepull"),
+    row(
+        "accelerator-disallow-in-preheat",
+        f"{ONE}.resources.limits.nvidia\\.com/gpu",
+        "1",
+        "0",
+        PASS,
+        "DaemonSet/prepull",
+    ),
     row("accelerator-disallow-in-preheat", f"{POD}.resourceClaims", CLAIMED, [], PASS, JOB),
     row(
         "accelerator-require-toleration",
@@ -383,8 +631,24 @@ ROWS = (
         "Deployment/claimed",
         also={f"{ONE}.ports": ABSENT},
     ),
-    row("ray-limit-queued-groups", f"{CLUSTER}.enableInTreeAutoscaling", True, False, PASS, RAY, also=QUEUED),
-    row("ray-limit-queued-groups", f"{CLUSTER}.workerGroupSpecs[0].groupName", "head", "headless", PASS, RAY, also=QUEUED),
+    row(
+        "ray-limit-queued-groups",
+        f"{CLUSTER}.enableInTreeAutoscaling",
+        True,
+        False,
+        PASS,
+        RAY,
+        also=QUEUED,
+    ),
+    row(
+        "ray-limit-queued-groups",
+        f"{CLUSTER}.workerGroupSpecs[0].groupName",
+        "head",
+        "headless",
+        PASS,
+        RAY,
+        also=QUEUED,
+    ),
     row(
         "ray-limit-queued-groups",
         f"{CLUSTER}.workerGroupSpecs",
@@ -394,19 +658,39 @@ ROWS = (
         RAY,
         also=QUEUED,
     ),
-    row("model-require-server-key", f"{ONE}.env[1].valueFrom.secretKeyRef.optional", True, False, PASS),
+    row(
+        "model-require-server-key",
+        f"{ONE}.env[1].valueFrom.secretKeyRef.optional",
+        True,
+        False,
+        PASS,
+    ),
     row("model-require-server-key", f"{ONE}.env[1].name", "VLLM_API_KEYS", "VLLM_API_KEY", REFUSED),
-    row("ray-restrict-doors", "spec.rayClusterConfig.headGroupSpec.serviceType", "LoadBalancer", "ClusterIP", PASS, "RayService/rays"),
+    row(
+        "ray-restrict-doors",
+        "spec.rayClusterConfig.headGroupSpec.serviceType",
+        "LoadBalancer",
+        "ClusterIP",
+        PASS,
+        "RayService/rays",
+    ),
     row(
         "ray-restrict-doors",
         "spec.serveConfigV2",
-        "applications: [{import_path: m:app, args: {llm_configs: [{engine_kwargs: {trust_remote_code: true}}]}}]",
+        "applications: [{import_path: m:app, args: {llm_configs: [{engine_kwargs:"
+        " {trust_remote_code: true}}]}}]",
         "applications: [{import_path: m:app, runtime_env: {working_dir: /srv/app}}]",
         PASS,
         "RayService/rays",
         more=(
             ("applications: [{import_path: m:app, runtime_env: {pip: [x==1.0]}}]", REFUSED),
-            ("applications: [{import_path: m:app, runtime_env: {working_dir: 'https://acme.example/x.zip'}}]", REFUSED),
+            (
+                (
+                    "applications: [{import_path: m:app, runtime_env: {working_dir:"
+                    " 'https://acme.example/x.zip'}}]"
+                ),
+                REFUSED,
+            ),
             ("applications: [", REFUSED),
         ),
     ),
@@ -419,6 +703,19 @@ ROWS = (
         PASS,
         more=(([{"key": "node-role.kubernetes.io/control-plane"}], REFUSED),),
     ),
-    row("pod-restrict-reach", f"{POD}.dnsConfig", {"nameservers": ["192.0.2.53"]}, {"options": [{"name": "ndots", "value": "2"}]}, PASS),
-    row("ray-require-token", "spec.rayClusterConfig.authOptions.mode", "disabled", "token", REFUSED, "RayService/rays"),
+    row(
+        "pod-restrict-reach",
+        f"{POD}.dnsConfig",
+        {"nameservers": ["192.0.2.53"]},
+        {"options": [{"name": "ndots", "value": "2"}]},
+        PASS,
+    ),
+    row(
+        "ray-require-token",
+        "spec.rayClusterConfig.authOptions.mode",
+        "disabled",
+        "token",
+        REFUSED,
+        "RayService/rays",
+    ),
 )

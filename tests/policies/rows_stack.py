@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from tests.policies.cases import ADMINS, PASS, REFUSED, UNJUDGED, Row
 
-CHAT, WIDE, RAY, SCALER = "Deployment/chat", "LeaderWorkerSet/wide", "RayService/rays", "HorizontalPodAutoscaler/scaler"
+CHAT, WIDE, RAY, SCALER = (
+    "Deployment/chat",
+    "LeaderWorkerSet/wide",
+    "RayService/rays",
+    "HorizontalPodAutoscaler/scaler",
+)
 QUEUE = "metadata.labels.kueue\\.x-k8s\\.io/queue-name"
 POD = "spec.template.spec"
 MOUNTED = {f"{POD}.containers[0].volumeMounts[0].readOnly": False}
@@ -26,15 +31,59 @@ BUDGET = "metadata.annotations.inferplan\\.dev/monthly-budget-usd"
 
 
 ROWS = (
-    Row("stack-require-startup-budget-for-model", CHAT, f"{POD}.containers[0].startupProbe.failureThreshold", 8, 9, REFUSED),
-    Row("stack-require-stated-powers", "AccessPolicyAssociation/admin", "principalArn", f"{ADMINS[0]}s", ADMINS[1], REFUSED),
+    Row(
+        "stack-require-startup-budget-for-model",
+        CHAT,
+        f"{POD}.containers[0].startupProbe.failureThreshold",
+        8,
+        9,
+        REFUSED,
+    ),
+    Row(
+        "stack-require-stated-powers",
+        "AccessPolicyAssociation/admin",
+        "principalArn",
+        f"{ADMINS[0]}s",
+        ADMINS[1],
+        REFUSED,
+    ),
     Row("stack-require-stated-powers", "Bucket/weights", "forceDestroy", True, False, PASS),
-    Row("stack-require-disruption-budget", "PodDisruptionBudget/chat", "spec.selector.matchLabels.app", "chatt", "chat", PASS),
-    Row("stack-require-disruption-budget", SCALER, "spec.minReplicas", 2, 1, PASS, also=SCALES_ALONE),
-    Row("pod-require-spread", CHAT, f"{POD}.topologySpreadConstraints", [], [{"maxSkew": 1}], REFUSED),
+    Row(
+        "stack-require-disruption-budget",
+        "PodDisruptionBudget/chat",
+        "spec.selector.matchLabels.app",
+        "chatt",
+        "chat",
+        PASS,
+    ),
+    Row(
+        "stack-require-disruption-budget", SCALER, "spec.minReplicas", 2, 1, PASS, also=SCALES_ALONE
+    ),
+    Row(
+        "pod-require-spread",
+        CHAT,
+        f"{POD}.topologySpreadConstraints",
+        [],
+        [{"maxSkew": 1}],
+        REFUSED,
+    ),
     Row("pod-require-spread", SCALER, "spec.minReplicas", 2, 1, PASS, also=SCALES_UNSPREAD),
-    Row("stack-disallow-budget-of-all-replicas", "PodDisruptionBudget/gateway", "spec.minAvailable", 2, "50%", PASS),
-    Row("stack-disallow-replicas-of-autoscaled", "HorizontalPodAutoscaler/scaler", "spec.scaleTargetRef.name", "chat", "chatty", PASS),
+    Row(
+        "stack-disallow-budget-of-all-replicas",
+        "PodDisruptionBudget/gateway",
+        "spec.minAvailable",
+        2,
+        "50%",
+        PASS,
+    ),
+    Row(
+        "stack-disallow-replicas-of-autoscaled",
+        "HorizontalPodAutoscaler/scaler",
+        "spec.scaleTargetRef.name",
+        "chat",
+        "chatty",
+        PASS,
+    ),
     Row(
         "stack-require-room-for-rollout",
         CHAT,
@@ -44,10 +93,39 @@ ROWS = (
         PASS,
         unknown=UNJUDGED,
     ),
-    Row("stack-require-room-in-namespace", "ResourceQuota/bounds", "spec.hard.pods", "3", "200", PASS, more=(("0", REFUSED),)),
-    Row("stack-require-room-in-namespace", "ResourceQuota/bounds", "spec.hard", {"requests.memory": "1Gi"}, {"secrets": "9"}, PASS),
-    Row("stack-require-room-in-namespace", "LimitRange/bounds", "spec.limits[0].max.memory", "1Mi", "4Ti", PASS),
-    Row("stack-require-room-in-namespace", "LimitRange/bounds", "spec.limits[1].max.cpu", "10m", "900", PASS),
+    Row(
+        "stack-require-room-in-namespace",
+        "ResourceQuota/bounds",
+        "spec.hard.pods",
+        "3",
+        "200",
+        PASS,
+        more=(("0", REFUSED),),
+    ),
+    Row(
+        "stack-require-room-in-namespace",
+        "ResourceQuota/bounds",
+        "spec.hard",
+        {"requests.memory": "1Gi"},
+        {"secrets": "9"},
+        PASS,
+    ),
+    Row(
+        "stack-require-room-in-namespace",
+        "LimitRange/bounds",
+        "spec.limits[0].max.memory",
+        "1Mi",
+        "4Ti",
+        PASS,
+    ),
+    Row(
+        "stack-require-room-in-namespace",
+        "LimitRange/bounds",
+        "spec.limits[1].max.cpu",
+        "10m",
+        "900",
+        PASS,
+    ),
     Row("stack-require-pool-capacity", CHAT, "spec.replicas", 5, 4, PASS),
     Row("stack-require-pool-capacity", WIDE, "spec.replicas", 3, 2, PASS),
     Row("stack-require-pool-capacity", WIDE, "spec.leaderWorkerTemplate.size", 6, 4, PASS),
@@ -74,7 +152,14 @@ ROWS = (
             ({"firstAvailable": [{"deviceClassName": "gpu.nvidia.com"}]}, UNJUDGED),
         ),
     ),
-    Row("stack-require-matching-pool", "Deployment/claimed", f"{POD}.nodeSelector.pool", "claim", "claims", PASS),
+    Row(
+        "stack-require-matching-pool",
+        "Deployment/claimed",
+        f"{POD}.nodeSelector.pool",
+        "claim",
+        "claims",
+        PASS,
+    ),
     Row(
         "stack-require-own-claims",
         "Deployment/claimed",
@@ -84,7 +169,15 @@ ROWS = (
         PASS,
         also={"spec.replicas": 2},
     ),
-    Row("stack-require-own-claims", "Deployment/claimed", "spec.replicas", 2, 1, PASS, also={f"{POD}.resourceClaims[0]": ONE_CLAIM}),
+    Row(
+        "stack-require-own-claims",
+        "Deployment/claimed",
+        "spec.replicas",
+        2,
+        1,
+        PASS,
+        also={f"{POD}.resourceClaims[0]": ONE_CLAIM},
+    ),
     Row("stack-require-known-queue", WIDE, QUEUE, "mian", "main", PASS),
     Row(
         "stack-require-covered-resources",
@@ -111,7 +204,14 @@ ROWS = (
         PASS,
         more=(("Bearer 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c", REFUSED),),
     ),
-    Row("stack-disallow-scaler-of-ray", SCALER, "spec.scaleTargetRef.kind", "RayService", "StatefulSet", PASS),
+    Row(
+        "stack-disallow-scaler-of-ray",
+        SCALER,
+        "spec.scaleTargetRef.kind",
+        "RayService",
+        "StatefulSet",
+        PASS,
+    ),
     Row(
         "stack-require-gateway-before-models",
         "SecurityPolicy/second",
@@ -157,9 +257,21 @@ ROWS = (
         PASS,
     ),
     Row("stack-require-matching-pool", CHAT, f"{POD}.nodeSelector.pool", "l40", "l40s", PASS),
-    Row("stack-require-default-deny", "NetworkPolicy/default-deny", "spec.policyTypes", ["Ingress"], ["Egress", "Ingress"], REFUSED),
     Row(
-        "stack-require-gateway-before-models", "Ingress/gateway", "spec.rules[0].http.paths[0].backend.service.name", "chat", "chatty", PASS
+        "stack-require-default-deny",
+        "NetworkPolicy/default-deny",
+        "spec.policyTypes",
+        ["Ingress"],
+        ["Egress", "Ingress"],
+        REFUSED,
+    ),
+    Row(
+        "stack-require-gateway-before-models",
+        "Ingress/gateway",
+        "spec.rules[0].http.paths[0].backend.service.name",
+        "chat",
+        "chatty",
+        PASS,
     ),
     Row(
         "stack-require-policy-before-models",
@@ -180,8 +292,24 @@ ROWS = (
         also={DEPENDS: []},
         base=REFUSED,
     ),
-    Row("stack-require-read-only-weights", CHAT, f"{POD}.volumes[0].persistentVolumeClaim.readOnly", False, True, REFUSED, also=MOUNTED),
-    Row("stack-require-read-only-weights", CHAT, f"{POD}.containers[0].volumeMounts[0].readOnly", False, True, REFUSED, also=CLAIMED),
+    Row(
+        "stack-require-read-only-weights",
+        CHAT,
+        f"{POD}.volumes[0].persistentVolumeClaim.readOnly",
+        False,
+        True,
+        REFUSED,
+        also=MOUNTED,
+    ),
+    Row(
+        "stack-require-read-only-weights",
+        CHAT,
+        f"{POD}.containers[0].volumeMounts[0].readOnly",
+        False,
+        True,
+        REFUSED,
+        also=CLAIMED,
+    ),
     Row(
         "stack-require-read-only-weights",
         CHAT,
@@ -202,8 +330,23 @@ ROWS = (
         also=WRITTEN,
         base=REFUSED,
     ),
-    Row("stack-require-unique-routes", "HTTPRoute/second", "spec.hostnames", ["llm.acme.example"], ["llm2.acme.example"], PASS),
-    Row("s3-require-block", "BucketPublicAccessBlock/weights", "bucket", "acme-weight", "acme-weights", REFUSED, unknown=REFUSED),
+    Row(
+        "stack-require-unique-routes",
+        "HTTPRoute/second",
+        "spec.hostnames",
+        ["llm.acme.example"],
+        ["llm2.acme.example"],
+        PASS,
+    ),
+    Row(
+        "s3-require-block",
+        "BucketPublicAccessBlock/weights",
+        "bucket",
+        "acme-weight",
+        "acme-weights",
+        REFUSED,
+        unknown=REFUSED,
+    ),
     Row(
         "s3-require-encryption",
         "BucketServerSideEncryptionConfiguration/weights",
@@ -217,24 +360,70 @@ ROWS = (
         "BucketLifecycleConfiguration/weights",
         "rules[0]",
         {"id": "tidy", "status": "Enabled", "filter": {"prefix": ""}, "expiration": {"days": 365}},
-        {"id": "tidy", "status": "Enabled", "filter": {"prefix": "logs/"}, "expiration": {"days": 365}},
+        {
+            "id": "tidy",
+            "status": "Enabled",
+            "filter": {"prefix": "logs/"},
+            "expiration": {"days": 365},
+        },
         PASS,
         more=(
-            ({"id": "tidy", "status": "Enabled", "filter": {"prefix": "llm/old"}, "expiration": {"date": "2027-01-01T00:00:00Z"}}, REFUSED),
-            ({"id": "tidy", "status": "Disabled", "filter": {"prefix": ""}, "expiration": {"days": 365}}, PASS),
-            ({"id": "tidy", "status": "Enabled", "filter": {"prefix": ""}, "expiration": {"expiredObjectDeleteMarker": True}}, PASS),
+            (
+                {
+                    "id": "tidy",
+                    "status": "Enabled",
+                    "filter": {"prefix": "llm/old"},
+                    "expiration": {"date": "2027-01-01T00:00:00Z"},
+                },
+                REFUSED,
+            ),
+            (
+                {
+                    "id": "tidy",
+                    "status": "Disabled",
+                    "filter": {"prefix": ""},
+                    "expiration": {"days": 365},
+                },
+                PASS,
+            ),
+            (
+                {
+                    "id": "tidy",
+                    "status": "Enabled",
+                    "filter": {"prefix": ""},
+                    "expiration": {"expiredObjectDeleteMarker": True},
+                },
+                PASS,
+            ),
         ),
     ),
-    Row("s3-require-versioning", "BucketVersioning/weights", "versioningConfiguration.status", "Suspended", "Enabled", REFUSED),
+    Row(
+        "s3-require-versioning",
+        "BucketVersioning/weights",
+        "versioningConfiguration.status",
+        "Suspended",
+        "Enabled",
+        REFUSED,
+    ),
     Row(
         "s3-require-tls",
         "BucketPolicy/weights",
         "policy",
-        '{"Statement": [{"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": "*", "Condition": {"Bool": {"aws:SecureTransport": "true"}}}]}',
-        '{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": "*", "Condition": {"Bool": {"aws:SecureTransport": false}}}}',
+        '{"Statement": [{"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": "*",'
+        ' "Condition": {"Bool": {"aws:SecureTransport": "true"}}}]}',
+        '{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": "*",'
+        ' "Condition": {"Bool": {"aws:SecureTransport": false}}}}',
         REFUSED,
     ),
-    Row("s3-require-logging", "BucketLogging/weights", "bucket", "acme-weight", "acme-weights", REFUSED, unknown=REFUSED),
+    Row(
+        "s3-require-logging",
+        "BucketLogging/weights",
+        "bucket",
+        "acme-weight",
+        "acme-weights",
+        REFUSED,
+        unknown=REFUSED,
+    ),
     Row(
         "stack-disallow-unseen-objects",
         "ClusterQueue/main",
@@ -251,7 +440,12 @@ ROWS = (
         {"name": "shm", "secret": {"secretName": "consumers"}},
         {"name": "shm", "secret": {"secretName": "chat-tls"}},
         PASS,
-        more=(({"name": "shm", "projected": {"sources": [{"secret": {"name": "gateway-keys"}}]}}, REFUSED),),
+        more=(
+            (
+                {"name": "shm", "projected": {"sources": [{"secret": {"name": "gateway-keys"}}]}},
+                REFUSED,
+            ),
+        ),
     ),
     Row("stack-limit-spend", "NodeGroup/l40s", "scalingConfig.maxSize", 10, 9, PASS),
     Row(
@@ -263,10 +457,18 @@ ROWS = (
         PASS,
         more=(("plenty", REFUSED), ("-1", REFUSED), (4000, REFUSED)),
     ),
-    Row("stack-limit-spend", "NodeGroup/l40s", "instanceTypes[0]", "p5e.48xlarge", "g6e.xlarge", REFUSED),
+    Row(
+        "stack-limit-spend",
+        "NodeGroup/l40s",
+        "instanceTypes[0]",
+        "p5e.48xlarge",
+        "g6e.xlarge",
+        REFUSED,
+    ),
 )
 
-# Rules on what a resource is registered with, which is no field of its inputs and never unknown or secret: resource, option, value, verdict.
+# Rules on what a resource is registered with, which is no field of its inputs and never unknown or
+# secret: resource, option, value, verdict.
 OTHER_PROVIDER = "urn:pulumi:test::inferplan::pulumi:providers:kubernetes::other"
 SAME_PROVIDER = "urn:pulumi:test::inferplan::pulumi:providers:kubernetes::cluster"
 OPTIONS = (

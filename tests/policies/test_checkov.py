@@ -1,4 +1,6 @@
-"""An independent judge: checkov, in an environment of its own, on the manifests of a stack and on their mutants."""
+"""An independent judge: checkov, in an environment of its own, on the manifests of a stack and on
+their mutants.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from inferplan.operations.reporting.policy_check import stack_of
+from inferplan.planning.policy_check import stack_of
 from inferplan.policies.engine.evaluate import evaluate_resource
 from inferplan.policies.engine.rule import Level
 from inferplan.policies.engine.settings import Settings
-from inferplan.rehearsal.engine.wire.values import UNKNOWN, Secret
+from inferplan.pulumi_engine.values import UNKNOWN, Secret
 from tests.policies.mutants import mutants_of
 from tests.policies.recorded import COMMITTED, EXAMPLES, recorded
 
@@ -48,34 +50,59 @@ SAME = {
     "CKV_K8S_38": "pod-disallow-token-mount",
     "CKV_K8S_153": "network-disallow-snippets",
 }
-_NO_PORT = "a device plugin has no port: it registers with the kubelet over a socket, and again when that closes"
-# Where the two differ, and why ours stays as it is: rule, mutation and who refuses; docs/decisions/policy-oracle.md shows the table.
+_NO_PORT = (
+    "a device plugin has no port: it registers with the kubelet over a socket, and again when that"
+    " closes"
+)
+# Where the two differ, and why ours stays as it is: rule, mutation and who refuses;
+# docs/decisions/policy-oracle.md shows the table.
 DISAGREEMENTS = {
-    ("pod-require-non-root", "root allowed", "ours"): "a container's false overrides the pod's true; checkov reads only the pod's",
+    (
+        "pod-require-non-root",
+        "root allowed",
+        "ours",
+    ): "a container's false overrides the pod's true; checkov reads only the pod's",
     (
         "pod-require-non-root",
         "root pod",
         "ours",
-    ): "runAsUser 0 breaks the restricted profile even with runAsNonRoot: true, the only field that checkov reads",
+    ): (
+        "runAsUser 0 breaks the restricted profile even with runAsNonRoot: true, the only field"
+        " that checkov reads"
+    ),
     (
         "pod-require-non-root",
         "unchanged",
         "checkov",
-    ): "NVIDIA's device plugin writes its socket into the kubelet's directory, which belongs to root",
+    ): (
+        "NVIDIA's device plugin writes its socket into the kubelet's directory, which belongs to"
+        " root"
+    ),
     (
         "pod-disallow-token-mount",
         "strange registry",
         "ours",
     ): "a controller may mount its token as the image that its project publishes only",
-    ("pod-require-non-root", "root user", "ours"): "the same, on one container: the kubelet would not start it",
-    ("pod-require-seccomp", "seccomp off", "ours"): "a container's Unconfined overrides the pod's profile; checkov reads only the pod's",
+    (
+        "pod-require-non-root",
+        "root user",
+        "ours",
+    ): "the same, on one container: the kubelet would not start it",
+    (
+        "pod-require-seccomp",
+        "seccomp off",
+        "ours",
+    ): "a container's Unconfined overrides the pod's profile; checkov reads only the pod's",
     ("pod-require-liveness-probe", "unchanged", "checkov"): _NO_PORT,
     ("pod-require-readiness-probe", "unchanged", "checkov"): _NO_PORT,
     (
         "pod-require-read-only-root",
         "unchanged",
         "checkov",
-    ): "NVIDIA's own hook writes ld.so.cache into the root of a container with accelerators, where it adds the driver's libraries",
+    ): (
+        "NVIDIA's own hook writes ld.so.cache into the root of a container with accelerators, where"
+        " it adds the driver's libraries"
+    ),
     (
         "image-disallow-latest",
         "unchanged",
@@ -96,17 +123,30 @@ def checkov():
         uv = str(Path(sys.executable).parent / "uv")
         for command in (
             ["venv", "--quiet", str(home)],
-            ["pip", "install", "--quiet", "--require-hashes", "--python", str(home), "-r", str(LOCK)],
+            [
+                "pip",
+                "install",
+                "--quiet",
+                "--require-hashes",
+                "--python",
+                str(home),
+                "-r",
+                str(LOCK),
+            ],
         ):
             done = subprocess.run([uv, *command], capture_output=True, text=True, check=False)
             if done.returncode:
-                pytest.skip(f"checkov cannot be installed here: {done.stderr.strip().splitlines()[-1:]}")
+                pytest.skip(
+                    f"checkov cannot be installed here: {done.stderr.strip().splitlines()[-1:]}"
+                )
         ready.touch()
     return program
 
 
 def subjects(name):
-    """Every object of a stack that checkov has words for, and every mutant of one: the object's URN, the name of the mutation, the object."""
+    """Every object of a stack that checkov has words for, and every mutant of one: the object's
+    URN, the name of the mutation, the object.
+    """
     recording = recorded(name)
     for each in recording:
         if each.type.rpartition(":")[2] in JUDGED:
@@ -128,19 +168,36 @@ def shown(value):
 
 
 def told_by_checkov(program, folder):
-    command = [str(program), "-d", str(folder), "--framework", "kubernetes", "--skip-download", "-o", "json", "--compact", "--quiet"]
-    done = subprocess.run([*command, "--check", ",".join(SAME)], capture_output=True, text=True, check=False)
+    command = [
+        str(program),
+        "-d",
+        str(folder),
+        "--framework",
+        "kubernetes",
+        "--skip-download",
+        "-o",
+        "json",
+        "--compact",
+        "--quiet",
+    ]
+    done = subprocess.run(
+        [*command, "--check", ",".join(SAME)], capture_output=True, text=True, check=False
+    )
     failed = json.loads(done.stdout)["results"]["failed_checks"]
     return {(each["file_path"].strip("/"), SAME[each["check_id"]]) for each in failed}
 
 
 def told_by_us(registration):
-    (resource,) = stack_of(dataclasses.replace(recorded("local"), registrations=(registration,))).resources
+    (resource,) = stack_of(
+        dataclasses.replace(recorded("local"), registrations=(registration,))
+    ).resources
     return {each.rule.id for each in evaluate_resource(resource, BARE, [Level.MANDATORY])}
 
 
 def differences(checkov, folder, name):
-    """Where the two judges differ, as rule, mutation and who refuses; what they differ about unchanged is told of that alone."""
+    """Where the two judges differ, as rule, mutation and who refuses; what they differ about
+    unchanged is told of that alone.
+    """
     asked = {}
     for position, (urn, mutation, each) in enumerate(subjects(name)):
         (folder / f"{position:04}.yaml").write_text(yaml.safe_dump(shown(each.inputs)))
@@ -155,12 +212,18 @@ def differences(checkov, folder, name):
         if (rule in ours) != ((file, rule) in theirs)
     }
     before = {(urn, rule, who) for urn, rule, mutation, who in apart if mutation == "unchanged"}
-    return {(rule, mutation, who) for urn, rule, mutation, who in apart if mutation == "unchanged" or (urn, rule, who) not in before}
+    return {
+        (rule, mutation, who)
+        for urn, rule, mutation, who in apart
+        if mutation == "unchanged" or (urn, rule, who) not in before
+    }
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", [*COMMITTED, *EXAMPLES])
-def test_checkov_agrees_on_a_stack_and_its_mutants_but_for_the_table(checkov, tmp_path, monkeypatch, name):
+def test_checkov_agrees_on_a_stack_and_its_mutants_but_for_the_table(
+    checkov, tmp_path, monkeypatch, name
+):
     monkeypatch.chdir(ROOT)
     assert differences(checkov, tmp_path, name) - set(DISAGREEMENTS) == set()
 

@@ -23,7 +23,9 @@ def caught() -> float:
 
 def alarms() -> float:
     """The share of legitimate resources, near misses and clean ones, that were blocked."""
-    fine = [each.right for each in judged() if not each.case.fault] + [not mandatory(clean(name)) for name in bases()]
+    fine = [each.right for each in judged() if not each.case.fault] + [
+        not mandatory(clean(name)) for name in bases()
+    ]
     return fine.count(False) / len(fine)
 
 
@@ -37,7 +39,9 @@ def test_the_corpus_is_large_and_every_case_has_a_source():
 
 
 def test_every_edit_changes_its_resource():
-    same = [each.title for each in cases() if each.clean and _inputs(each.edited) == _inputs(each.clean)]
+    same = [
+        each.title for each in cases() if each.clean and _inputs(each.edited) == _inputs(each.clean)
+    ]
     assert same == []
 
 
@@ -46,13 +50,21 @@ def _inputs(stack):
 
 
 def test_the_pack_catches_all_but_what_is_listed_with_its_reason():
-    assert {each.case.title for each in judged() if each.case.fault and not each.right} == set(uncaught())
+    assert {each.case.title for each in judged() if each.case.fault and not each.right} == set(
+        uncaught()
+    )
     assert caught() >= CAUGHT_BUDGET
 
 
 def test_the_pack_refuses_nothing_legitimate():
     assert [
-        (each.case.title, [told.message for told in each.outcomes]) for each in judged() if not each.case.fault and not each.right
+        (each.case.title, [told.message for told in each.outcomes])
+        for each in judged()
+        if not each.case.fault and not each.right
     ] == []
-    assert {name: told for name in bases() if (told := [each.message for each in mandatory(clean(name))])} == {}
+    assert {
+        name: told
+        for name in bases()
+        if (told := [each.message for each in mandatory(clean(name))])
+    } == {}
     assert alarms() <= ALARMS_BUDGET

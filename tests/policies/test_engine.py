@@ -16,13 +16,21 @@ from inferplan.policies.engine.settings import Settings, SettingsError
 from inferplan.policies.engine.settings_reader import parse_settings
 
 SERVICE = Resource(
-    type="kubernetes:core/v1:Service", urn="urn:pulumi:test::p::kubernetes:core/v1:Service::s", name="s", inputs={"spec": {}}
+    type="kubernetes:core/v1:Service",
+    urn="urn:pulumi:test::p::kubernetes:core/v1:Service::s",
+    name="s",
+    inputs={"spec": {}},
 )
 DAY = "2026-11-21"
 
 
 def exemption(**over):
-    listed = {"rule": "pod-disallow-privileged", "resource": "Pod/s", "path": "spec", "state": "unknown"}
+    listed = {
+        "rule": "pod-disallow-privileged",
+        "resource": "Pod/s",
+        "path": "spec",
+        "state": "unknown",
+    }
     return {**listed, "reason": "r", "owner": "o", "expires": "2027-11-21", **over}
 
 
@@ -69,7 +77,15 @@ def test_settings_tell_all_faults_at_once():
         {
             "levels": {"nothing": "mandatory", "image-require-digest": "strict"},
             "parameters": {"image-restrict-registries": {"registries": "docker.io"}},
-            "exemptions": [{"rule": "image-require-digests", "resource": "Pod/x", "reason": " ", "owner": "o", "expires": "soon"}],
+            "exemptions": [
+                {
+                    "rule": "image-require-digests",
+                    "resource": "Pod/x",
+                    "reason": " ",
+                    "owner": "o",
+                    "expires": "soon",
+                }
+            ],
         }
     )
     for part in (
@@ -101,19 +117,32 @@ def test_settings_of_another_shape_are_refused(given):
 
 def test_a_level_of_a_stack_decides_what_a_finding_leads_to():
     broken = dataclasses.replace(
-        SERVICE, inputs={"metadata": {"labels": {"app.kubernetes.io/managed-by": "x"}}, "spec": {"type": "NodePort"}}
+        SERVICE,
+        inputs={
+            "metadata": {"labels": {"app.kubernetes.io/managed-by": "x"}},
+            "spec": {"type": "NodePort"},
+        },
     )
     for level, refuses in ((Level.MANDATORY, True), (Level.ADVISORY, False)):
-        settings = parse_settings({"levels": {"network-disallow-node-port": level.value}}, all_rules(), DAY, where="x")
-        report = make_report("s", evaluate_resource(broken, settings, [Level.MANDATORY, Level.ADVISORY]), settings)
+        settings = parse_settings(
+            {"levels": {"network-disallow-node-port": level.value}}, all_rules(), DAY, where="x"
+        )
+        report = make_report(
+            "s", evaluate_resource(broken, settings, [Level.MANDATORY, Level.ADVISORY]), settings
+        )
         assert report.blocked is refuses
         assert bool(report.advice) is not refuses
-    off = parse_settings({"levels": {"network-disallow-node-port": "disabled"}}, all_rules(), DAY, where="x")
+    off = parse_settings(
+        {"levels": {"network-disallow-node-port": "disabled"}}, all_rules(), DAY, where="x"
+    )
     assert evaluate_resource(broken, off, [Level.MANDATORY, Level.ADVISORY]) == []
 
 
 def test_what_is_unknown_of_one_container_hides_nothing_of_another():
-    containers = [{"name": "a", "securityContext": {"privileged": UNKNOWN}}, {"name": "b", "securityContext": {"privileged": True}}]
+    containers = [
+        {"name": "a", "securityContext": {"privileged": UNKNOWN}},
+        {"name": "b", "securityContext": {"privileged": True}},
+    ]
     pod = dataclasses.replace(
         SERVICE,
         type="kubernetes:core/v1:Pod",
@@ -122,9 +151,19 @@ def test_what_is_unknown_of_one_container_hides_nothing_of_another():
     )
     rule = "pod-disallow-privileged"
     fields = [f"spec.containers[{place}].securityContext.privileged" for place in (0, 1)]
-    settings = parse_settings({"exemptions": [exemption(rule=rule, resource="Pod/s", path=fields[0])]}, all_rules(), DAY, where="x")
-    outcomes = [each for each in evaluate_resource(pod, settings, [Level.MANDATORY]) if each.rule.id == rule]
-    assert [(each.state, each.path) for each in outcomes] == [(State.NOT_EVALUATED, fields[0]), (State.VIOLATION, fields[1])]
+    settings = parse_settings(
+        {"exemptions": [exemption(rule=rule, resource="Pod/s", path=fields[0])]},
+        all_rules(),
+        DAY,
+        where="x",
+    )
+    outcomes = [
+        each for each in evaluate_resource(pod, settings, [Level.MANDATORY]) if each.rule.id == rule
+    ]
+    assert [(each.state, each.path) for each in outcomes] == [
+        (State.NOT_EVALUATED, fields[0]),
+        (State.VIOLATION, fields[1]),
+    ]
     report = make_report("s", outcomes, settings)
     assert [each.path for each in report.violations] == [fields[1]]
 
@@ -137,5 +176,7 @@ def test_what_is_unknown_of_one_container_hides_nothing_of_another():
         ("kubernetes:apps/v1:Deployment", "chat-0123456789", "Deployment/chat-0123456789"),
     ],
 )
-def test_an_object_that_is_named_by_its_content_is_called_the_same_after_a_change(type_, name, shown):
+def test_an_object_that_is_named_by_its_content_is_called_the_same_after_a_change(
+    type_, name, shown
+):
     assert label(f"urn:pulumi:s::inferplan::{type_}::{name}") == shown

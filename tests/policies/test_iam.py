@@ -1,7 +1,9 @@
-"""IAM's published rules as tables of truth: condition operators, ARNs and actions, and who is a stranger.
+"""IAM's published rules as tables of truth: condition operators, ARNs and actions, and who is a
+stranger.
 
-The expectations are those of the IAM User Guide ("Condition operators", "Conditions with multiple context keys or values",
-"IAM JSON policy elements: Resource" and "Action"), read 2026-11-22, and were written from it.
+The expectations are those of the IAM User Guide ("Condition operators", "Conditions with multiple
+context keys or values", "IAM JSON policy elements: Resource" and "Action"), read 2026-11-22, and
+were written from it.
 """
 
 from __future__ import annotations
@@ -96,7 +98,12 @@ ROLE = "arn:aws:iam::123456789012:role/team/loader"
         (arn_like, "*", ROLE, False),
         (arn_like, "arn:aws:iam:*:123456789012:role/team/loader", ROLE, True),
         (arn_like, "arn:aws:*:123456789012:role/team/loader", ROLE, False),
-        (arn_like, "arn:aws:secretsmanager:*:*:secret:hub-*", "arn:aws:secretsmanager:eu-west-1:123456789012:secret:hub-AbCdEf", True),
+        (
+            arn_like,
+            "arn:aws:secretsmanager:*:*:secret:hub-*",
+            "arn:aws:secretsmanager:eu-west-1:123456789012:secret:hub-AbCdEf",
+            True,
+        ),
         # Actions, in any case.
         (action_like, "iam:pass*", "iam:PassRole", True),
         (action_like, "IAM:PASSROLE", "iam:PassRole", True),
@@ -185,7 +192,10 @@ ORG = {"aws:PrincipalOrgID": "o-a1b2c3d4e5"}
         ({"StringEquals": {"aws:PrincipalOrgID": "o-*"}}, False),
         # One key may be absent, but not absent and present at once.
         ({"StringEqualsIfExists": ORG, "Null": {"aws:PrincipalOrgID": "false"}}, False),
-        ({"StringEqualsIfExists": ORG, "StringEquals": {"aws:PrincipalAccount": "123456789012"}}, False),
+        (
+            {"StringEqualsIfExists": ORG, "StringEquals": {"aws:PrincipalAccount": "123456789012"}},
+            False,
+        ),
         ({"Bool": {"aws:SecureTransport": "true"}}, True),
         ({"StringEquals": {"aws:UserAgent": "loader"}}, True),
         ({"ArnLike": {"aws:PrincipalArn": "arn:aws:iam::*:role/*"}}, True),

@@ -1,4 +1,6 @@
-"""The identity of the pack: the same for the same files in any folder, another one as soon as a rule is moved, added or changed."""
+"""The identity of the pack: the same for the same files in any folder, another one as soon as a
+rule is moved, added or changed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.operations.reporting.violation_formats import packs
+from inferplan.planning.violation_formats import packs
 from inferplan.policies.engine.identity import identity_in, is_source, own_identity
 from inferplan.policies.engine.registry import all_rules
 
@@ -49,15 +51,27 @@ def test_settings_of_stacks_and_compiled_files_do_not_count(copied):
         lambda pack: (pack / "rules" / "pod_security.py").rename(pack / "pod_security.bak"),
         lambda pack: (pack / "rules" / "pod_security.py").rename(pack / "rules" / "z.py"),
         lambda pack: (pack / "rules" / "rbac.py").write_text(""),
-        lambda pack: (pack / "rules" / "rbac.py").write_bytes((pack / "rules" / "rbac.py").read_bytes().swapcase()),
-        lambda pack: (pack / "subjects" / "pods.py").write_bytes((pack / "subjects" / "pods.py").read_bytes().swapcase()),
-        lambda pack: (pack / "engine" / "evaluate.py").write_text("def evaluate_stack(*_): return []\n"),
+        lambda pack: (pack / "rules" / "rbac.py").write_bytes(
+            (pack / "rules" / "rbac.py").read_bytes().swapcase()
+        ),
+        lambda pack: (pack / "subjects" / "pods.py").write_bytes(
+            (pack / "subjects" / "pods.py").read_bytes().swapcase()
+        ),
+        lambda pack: (pack / "engine" / "evaluate.py").write_text(
+            "def evaluate_stack(*_): return []\n"
+        ),
         lambda pack: (pack / "rules" / "unseen_kinds.toml").unlink(),
         lambda pack: (pack / "subjects" / "extra.py").write_text("import os\n"),
-        lambda pack: (pack.parent / "operations" / "reporting" / "policy_check.py").write_text("def stack_of(recording): return []\n"),
-        lambda pack: (pack.parent / "rehearsal" / "engine" / "wire" / "values.py").write_text("def reveal(value): return {}\n"),
+        lambda pack: (pack.parent / "operations" / "reporting" / "policy_check.py").write_text(
+            "def stack_of(recording): return []\n"
+        ),
+        lambda pack: (pack.parent / "rehearsal" / "engine" / "wire" / "values.py").write_text(
+            "def reveal(value): return {}\n"
+        ),
         lambda pack: (pack.parent / "cli" / "check.py").write_text("def command(): pass\n"),
-        lambda pack: (pack.parent / "kube" / "quantity.py").write_text("def amount(*_): return 0\n"),
+        lambda pack: (pack.parent / "kube" / "quantity.py").write_text(
+            "def amount(*_): return 0\n"
+        ),
         lambda pack: (pack.parent / "review" / "data" / "ec2.csv").write_text(""),
     ],
 )
@@ -72,7 +86,10 @@ def test_a_missing_rule_shows_in_the_count(copied):
 
 
 def test_all_that_the_pack_imports_belongs_to_its_identity():
-    modules = {".".join(("inferplan", *each.relative_to(ROOM).with_suffix("").parts)): each for each in ROOM.rglob("*.py")}
+    modules = {
+        ".".join(("inferplan", *each.relative_to(ROOM).with_suffix("").parts)): each
+        for each in ROOM.rglob("*.py")
+    }
     waiting, seen = [name for name in modules if name.startswith("inferplan.policies.")], set()
     while waiting:
         name = waiting.pop()
@@ -94,9 +111,9 @@ def _imports(path):
 
 
 def test_a_pack_without_one_of_its_rules_blocks_every_stack(monkeypatch):
-    from inferplan.cli.check import render
-    from inferplan.operations.reporting import policy_check
-    from inferplan.operations.reporting.violation_formats import policy_events
+    from inferplan.commands.check.command import render
+    from inferplan.planning import policy_check
+    from inferplan.planning.violation_formats import policy_events
     from inferplan.policies.engine import registry, report
     from inferplan.policies.engine.settings import Settings
     from tests.policies.cases import changed
@@ -104,7 +121,9 @@ def test_a_pack_without_one_of_its_rules_blocks_every_stack(monkeypatch):
     left = {name: rule for name, rule in all_rules().items() if name != "pod-require-non-root"}
     for module in (registry, report):
         monkeypatch.setattr(module, "all_rules", lambda: left)
-    result = report.check_stack(policy_check.stack_of(changed("", {})), Settings(today="2026-11-21"))
+    result = report.check_stack(
+        policy_check.stack_of(changed("", {})), Settings(today="2026-11-21")
+    )
     assert result.missing == ("pod-require-non-root",)
     assert result.blocked
     assert all("pod-require-non-root" in render([result], form) for form in ("table", "sarif"))

@@ -8,8 +8,8 @@ from xml.etree import ElementTree as Xml
 import jsonschema
 import pytest
 
-from inferplan.cli.check import render
-from inferplan.operations.reporting.policy_check import stack_of
+from inferplan.commands.check.command import render
+from inferplan.planning.policy_check import stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.settings import Exemption, Settings
@@ -21,13 +21,21 @@ FIELD = "spec.template.spec.enableServiceLinks"
 
 def exemption(expires):
     return Exemption(
-        rule=LINKS, resource="Deployment/chat", path=FIELD, state="violation", reason="old client", owner="platform", expires=expires
+        rule=LINKS,
+        resource="Deployment/chat",
+        path=FIELD,
+        state="violation",
+        reason="old client",
+        owner="platform",
+        expires=expires,
     )
 
 
 @pytest.fixture
 def broken():
-    recording = changed("Deployment/chat", {"spec.template.spec.enableServiceLinks": True, "metadata.labels": {}})
+    recording = changed(
+        "Deployment/chat", {"spec.template.spec.enableServiceLinks": True, "metadata.labels": {}}
+    )
     return stack_of(recording)
 
 
@@ -38,7 +46,10 @@ def report(stack, *exemptions):
 def test_sarif_holds_every_rule_and_each_finding_with_its_level(broken):
     run = json.loads(render([report(broken)], "sarif"))["runs"][0]
     assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == set(all_rules())
-    assert {(each["ruleId"], each["level"]) for each in run["results"]} == {(LINKS, "error"), ("object-require-managed-by", "warning")}
+    assert {(each["ruleId"], each["level"]) for each in run["results"]} == {
+        (LINKS, "error"),
+        ("object-require-managed-by", "warning"),
+    }
     location = run["results"][0]["locations"][0]
     assert location["physicalLocation"]["artifactLocation"]["uri"] == "stacks/Pulumi.test.yaml"
     assert "Deployment/chat" in location["logicalLocations"][0]["fullyQualifiedName"]
@@ -47,11 +58,19 @@ def test_sarif_holds_every_rule_and_each_finding_with_its_level(broken):
 def test_sarif_shows_an_exemption_as_a_suppression(broken):
     run = json.loads(render([report(broken, exemption("2027-01-01"))], "sarif"))["runs"][0]
     (suppressed,) = [each for each in run["results"] if "suppressions" in each]
-    assert "old client (owner: platform, until 2027-01-01)" in suppressed["suppressions"][0]["justification"]
+    assert (
+        "old client (owner: platform, until 2027-01-01)"
+        in suppressed["suppressions"][0]["justification"]
+    )
 
 
 def strict(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
-    return {"type": "object", "required": list(required), "properties": {**required, **optional}, "additionalProperties": False}
+    return {
+        "type": "object",
+        "required": list(required),
+        "properties": {**required, **optional},
+        "additionalProperties": False,
+    }
 
 
 TEXT = {"type": "string", "minLength": 1}
@@ -61,11 +80,17 @@ LOCATION = strict(
         "physicalLocation": strict(
             {
                 # SARIF 2.1.0, 3.4.3: a URI reference, here below the repository's root.
-                "artifactLocation": strict({"uri": {"type": "string", "pattern": r"^[\w-]+(/[\w.-]+)+$"}}),
+                "artifactLocation": strict(
+                    {"uri": {"type": "string", "pattern": r"^[\w-]+(/[\w.-]+)+$"}}
+                ),
                 "region": strict({"startLine": {"type": "integer", "minimum": 1}}),
             }
         ),
-        "logicalLocations": {"type": "array", "items": strict({"fullyQualifiedName": TEXT}), "minItems": 1},
+        "logicalLocations": {
+            "type": "array",
+            "items": strict({"fullyQualifiedName": TEXT}),
+            "minItems": 1,
+        },
     }
 )
 # What SARIF 2.1.0 asks of the properties that are written here, and no property besides.
@@ -93,8 +118,15 @@ SARIF = strict(
                                                 "help": MESSAGE,
                                                 "properties": strict(
                                                     {
-                                                        "security-severity": {"type": "string", "pattern": r"^\d\.\d$"},
-                                                        "tags": {"type": "array", "items": TEXT, "uniqueItems": True},
+                                                        "security-severity": {
+                                                            "type": "string",
+                                                            "pattern": r"^\d\.\d$",
+                                                        },
+                                                        "tags": {
+                                                            "type": "array",
+                                                            "items": TEXT,
+                                                            "uniqueItems": True,
+                                                        },
                                                     }
                                                 ),
                                             }
@@ -134,7 +166,9 @@ SARIF = strict(
 
 
 def test_sarif_is_as_its_specification_has_it(broken):
-    over = dataclasses.replace(exemption("2026-01-01"), rule="image-disallow-latest", resource="Pod/x")
+    over = dataclasses.replace(
+        exemption("2026-01-01"), rule="image-disallow-latest", resource="Pod/x"
+    )
     for exemptions in ((), (exemption("2027-01-01"), over)):
         log = json.loads(render([report(broken, *exemptions)], "sarif"))
         jsonschema.validate(log, SARIF)

@@ -1,4 +1,6 @@
-"""The pack has nothing to say about what our components generate, whatever the user calls it, with no settings at all."""
+"""The pack has nothing to say about what our components generate, whatever the user calls it, with
+no settings at all.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,14 @@ from functools import cache
 import pytest
 import yaml
 
-from inferplan.operations.reporting.policy_check import stack_of
+from inferplan.planning.policy_check import stack_of
 from inferplan.policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack
 from inferplan.policies.engine.fields import UNKNOWN
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Level, State
 from inferplan.policies.engine.settings import Settings
-from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.pulumi_engine.recording import Recording
 from tests.lanes import in_full
 from tests.policies.edits import pods_in
 from tests.policies.recorded import recording_with
@@ -28,7 +30,8 @@ TODAY = "2026-11-21"
 # Rules that an example breaks rightly, by the example's name.
 OPEN: dict[str, set[str]] = {}
 EXAMPLES = examples()
-# Together they hold every kind of object that a component generates: AWS, Gaudi, Ray, a build Job, every kind of store.
+# Together they hold every kind of object that a component generates: AWS, Gaudi, Ray, a build Job,
+# every kind of store.
 SAMPLE = ("prod", "onprem", "ray-serve", "tensorrt-llm")
 
 
@@ -50,11 +53,15 @@ def outcomes(recording: Recording) -> list[Outcome]:
 
 
 def facts(name: str, config: dict) -> set[str]:
-    """The rules that may speak: where the stack file says that there is no certificate, that something may be deleted or that a
-    model brings code, and where the settings of the example list the registries of its company.
+    """The rules that may speak: where the stack file says that there is no certificate, that
+    something may be deleted or that a model brings code, and where the settings of the example list
+    the registries of its company.
     """
     gateway = config.get("inferplan:gateway") or {}
-    kept = [config["inferplan:cluster"].get("create") or {}, *(config.get("inferplan:storage") or {}).values()]
+    kept = [
+        config["inferplan:cluster"].get("create") or {},
+        *(config.get("inferplan:storage") or {}).values(),
+    ]
     in_clear = bool(gateway) and not {"tls", "alb", "nlb"} & set(gateway)
     unguarded = any(each.get("protect") is False or each.get("retain") is False for each in kept)
     own_code = any(each.get("trustRemoteCode") for each in config["inferplan:models"].values())
@@ -73,10 +80,20 @@ def settings_file(name: str) -> dict:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-@pytest.mark.parametrize("name", [name if name in SAMPLE else pytest.param(name, marks=pytest.mark.full) for name in sorted(EXAMPLES)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in SAMPLE else pytest.param(name, marks=pytest.mark.full)
+        for name in sorted(EXAMPLES)
+    ],
+)
 def test_an_example_under_other_names_is_refused_for_nothing_but_facts_of_its_stack_file(name):
     config, recording = under_other_names(name)
-    assert [each.message for each in outcomes(recording) if each.rule.id not in facts(name, config) | OPEN.get(name, set())] == []
+    assert [
+        each.message
+        for each in outcomes(recording)
+        if each.rule.id not in facts(name, config) | OPEN.get(name, set())
+    ] == []
 
 
 def test_the_names_are_really_others():
@@ -93,7 +110,11 @@ def test_exemptions_of_our_own_stacks_state_facts_about_an_environment(name):
     # The registries of a company, and code that somebody read, are facts about an environment too.
     assert not settings.keys() - {"exemptions", "parameters"}
     assert settings.get("parameters", {}).keys() <= {"image-restrict-registries"}
-    of_environment = {"network-require-tls", "stack-require-protection", "model-disallow-trust-remote-code"}
+    of_environment = {
+        "network-require-tls",
+        "stack-require-protection",
+        "model-disallow-trust-remote-code",
+    }
     assert {each["rule"] for each in settings.get("exemptions", [])} <= of_environment
 
 
@@ -102,11 +123,27 @@ def pools(vendor: dict) -> dict:
     return {"card": {"provider": "eks", **vendor}, "system": system}
 
 
-GAUDI = {"accelerator": "gaudi-1", "instanceTypes": ["dl1.24xlarge"], "amiId": "ami-0123456789abcdef0", "size": {"max": 2}}
+GAUDI = {
+    "accelerator": "gaudi-1",
+    "instanceTypes": ["dl1.24xlarge"],
+    "amiId": "ami-0123456789abcdef0",
+    "size": {"max": 2},
+}
 
 
-CLUSTER = {"provider": "eks", "name": "other", "region": "us-east-1", "subnets": {"us-east-1a": "subnet-0123456789abcdef0"}}
-EFA = {"accelerator": "nvidia-h100", "instanceTypes": ["p5.48xlarge"], "efa": True, "zones": ["us-east-1a"], "size": {"max": 2}}
+CLUSTER = {
+    "provider": "eks",
+    "name": "other",
+    "region": "us-east-1",
+    "subnets": {"us-east-1a": "subnet-0123456789abcdef0"},
+}
+EFA = {
+    "accelerator": "nvidia-h100",
+    "instanceTypes": ["p5.48xlarge"],
+    "efa": True,
+    "zones": ["us-east-1a"],
+    "size": {"max": 2},
+}
 
 
 def plugin(recording: Recording):
@@ -126,17 +163,35 @@ def edited(each, edit):
 
 
 LOOSER = {
-    "mounts the node's root": (lambda pod: pod["volumes"][0]["hostPath"].update(path="/"), "pod-disallow-host-path"),
-    "mounts one path more": (lambda pod: pod["volumes"].append({"name": "x", "hostPath": {"path": "/etc"}}), "pod-disallow-host-path"),
-    "runs another image": (lambda pod: pod["containers"][0].update(image="nvcr.io/nvidia/cuda:13.0.0"), "pod-disallow-host-path"),
+    "mounts the node's root": (
+        lambda pod: pod["volumes"][0]["hostPath"].update(path="/"),
+        "pod-disallow-host-path",
+    ),
+    "mounts one path more": (
+        lambda pod: pod["volumes"].append({"name": "x", "hostPath": {"path": "/etc"}}),
+        "pod-disallow-host-path",
+    ),
+    "runs another image": (
+        lambda pod: pod["containers"][0].update(image="nvcr.io/nvidia/cuda:13.0.0"),
+        "pod-disallow-host-path",
+    ),
     "runs an image of the same name": (
         lambda pod: pod["containers"][0].update(image="docker.io/evil/k8s-device-plugin:v0.20.0"),
         "pod-disallow-host-path",
     ),
-    "is privileged": (lambda pod: pod["containers"][0].update(securityContext={"privileged": True}), "pod-disallow-privileged"),
-    "is on the node's network": (lambda pod: pod.update(hostNetwork=True), "pod-disallow-host-namespaces"),
+    "is privileged": (
+        lambda pod: pod["containers"][0].update(securityContext={"privileged": True}),
+        "pod-disallow-privileged",
+    ),
+    "is on the node's network": (
+        lambda pod: pod.update(hostNetwork=True),
+        "pod-disallow-host-namespaces",
+    ),
     "sees the node's processes": (lambda pod: pod.update(hostPID=True), "pod-disallow-host-path"),
-    "runs a shell": (lambda pod: pod["containers"][0].update(command=["sh", "-c", "true"]), "pod-disallow-host-path"),
+    "runs a shell": (
+        lambda pod: pod["containers"][0].update(command=["sh", "-c", "true"]),
+        "pod-disallow-host-path",
+    ),
     "brings a second container": (
         lambda pod: pod["containers"].append({"name": "x", "image": "docker.io/library/busybox:1"}),
         "pod-disallow-host-path",
@@ -157,7 +212,9 @@ def test_a_namespace_is_excused_for_device_plugins_alone():
     server = next(each for each in recording if each.type.endswith(":Deployment"))
     moved = copy.deepcopy(server.inputs)
     moved["metadata"]["namespace"] = plugin(recording).inputs["metadata"]["namespace"]
-    assert "namespace-require-pod-security" in rules_on(recording, dataclasses.replace(server, inputs=moved))
+    assert "namespace-require-pod-security" in rules_on(
+        recording, dataclasses.replace(server, inputs=moved)
+    )
 
 
 PROVIDER = "urn:pulumi:s::p::inferplan:cluster:CreatedCluster$aws:iam/openIdConnectProvider:OpenIdConnectProvider::prod-oidc"
@@ -187,11 +244,20 @@ def test_the_unknown_id_of_the_stacks_own_oidc_provider_is_judged_by_the_update(
 @pytest.mark.parametrize(
     ("role", "state"),
     [
-        (irsa_role(PROVIDER, "urn:pulumi:s::p::aws:ssm/parameter:Parameter::subject"), State.NOT_EVALUATED),
+        (
+            irsa_role(PROVIDER, "urn:pulumi:s::p::aws:ssm/parameter:Parameter::subject"),
+            State.NOT_EVALUATED,
+        ),
         (irsa_role("urn:pulumi:s::p::aws:eks/cluster:Cluster::prod"), State.NOT_EVALUATED),
         (irsa_role(Principal={"Federated": UNKNOWN, "AWS": "*"}), State.NOT_EVALUATED),
         (irsa_role(Action="sts:AssumeRole"), State.NOT_EVALUATED),
-        (irsa_role(Principal={"Federated": "arn:aws:iam::1:oidc-provider/x"}, Condition={"StringLike": {"x:sub": "*"}}), State.VIOLATION),
+        (
+            irsa_role(
+                Principal={"Federated": "arn:aws:iam::1:oidc-provider/x"},
+                Condition={"StringLike": {"x:sub": "*"}},
+            ),
+            State.VIOLATION,
+        ),
     ],
 )
 def test_a_trust_that_is_unknown_for_another_cause_is_not_excused(role, state):
@@ -205,28 +271,45 @@ def test_a_cluster_with_irsa_passes_with_role_arns_that_the_plan_shows():
     recording = recording_with(path, "prod", cluster={**cluster, "identity": "irsa"})
     assert outcomes(recording) == []
     accounts = recording.of_type("kubernetes:core/v1:ServiceAccount")
-    arns = [arn for each in accounts if (arn := each.inputs["metadata"].get("annotations", {}).get("eks.amazonaws.com/role-arn"))]
+    arns = [
+        arn
+        for each in accounts
+        if (arn := each.inputs["metadata"].get("annotations", {}).get("eks.amazonaws.com/role-arn"))
+    ]
     names = {each.inputs.get("name") for each in recording.of_type("aws:iam/role:Role")}
     assert len(arns) == 5
     assert all(arn.startswith("arn:aws:iam::111122223333:role/inference-prod-") for arn in arns)
     assert {arn.rpartition("/")[2] for arn in arns} <= names
-    assert recording.one("pulumi:providers:aws").inputs["allowedAccountIds"] in (["111122223333"], '["111122223333"]')
+    assert recording.one("pulumi:providers:aws").inputs["allowedAccountIds"] in (
+        ["111122223333"],
+        '["111122223333"]',
+    )
 
 
 def key_policy(resource, **statement) -> Resource:
-    document = {"Statement": [{"Effect": "Allow", "Action": "kms:Decrypt", "Resource": resource, **statement}]}
+    document = {
+        "Statement": [
+            {"Effect": "Allow", "Action": "kms:Decrypt", "Resource": resource, **statement}
+        ]
+    }
     return Resource(
         type="aws:iam/rolePolicy:RolePolicy",
         urn="urn:pulumi:s::p::aws:iam/rolePolicy:RolePolicy::x",
         name="x",
         inputs={"policy": document},
-        property_dependencies={"policy": ("urn:pulumi:s::p::inferplan:storage:S3Bucket$aws:kms/key:Key::weights",)},
+        property_dependencies={
+            "policy": ("urn:pulumi:s::p::inferplan:storage:S3Bucket$aws:kms/key:Key::weights",)
+        },
     )
 
 
 def said(resource: Resource) -> set[tuple[str, str, str]]:
     told = evaluate_resource(resource, Settings(today=TODAY), [Level.MANDATORY])
-    return {(each.rule.id, each.state, each.path) for each in told if each.rule.id.startswith("iam-disallow-wildcard-")}
+    return {
+        (each.rule.id, each.state, each.path)
+        for each in told
+        if each.rule.id.startswith("iam-disallow-wildcard-")
+    }
 
 
 ACTIONS, RESOURCES = "iam-disallow-wildcard-actions", "iam-disallow-wildcard-resources"
@@ -241,9 +324,15 @@ def test_the_unknown_arn_of_a_key_that_the_same_stack_makes_is_one_key():
     [
         (
             {"Action": "*"},
-            {(ACTIONS, State.VIOLATION, "policy.Statement[0]"), (RESOURCES, State.NOT_EVALUATED, "policy.Statement[0].Resource")},
+            {
+                (ACTIONS, State.VIOLATION, "policy.Statement[0]"),
+                (RESOURCES, State.NOT_EVALUATED, "policy.Statement[0].Resource"),
+            },
         ),
-        ({"Action": "s3:GetObject"}, {(RESOURCES, State.NOT_EVALUATED, "policy.Statement[0].Resource")}),
+        (
+            {"Action": "s3:GetObject"},
+            {(RESOURCES, State.NOT_EVALUATED, "policy.Statement[0].Resource")},
+        ),
         ({"Action": UNKNOWN}, {(ACTIONS, State.NOT_EVALUATED, "policy.Statement[0].Action")}),
     ],
 )
@@ -252,7 +341,9 @@ def test_the_known_parts_beside_an_unknown_one_are_judged(statement, expected):
 
 
 def test_a_wildcard_in_a_list_is_found_beside_an_unknown_entry():
-    assert (RESOURCES, State.VIOLATION, "policy.Statement[0]") in said(key_policy([UNKNOWN, "*"], Action="s3:GetObject"))
+    assert (RESOURCES, State.VIOLATION, "policy.Statement[0]") in said(
+        key_policy([UNKNOWN, "*"], Action="s3:GetObject")
+    )
 
 
 def test_an_unknown_arn_of_anything_else_is_not_evaluated():
@@ -262,18 +353,33 @@ def test_an_unknown_arn_of_anything_else_is_not_evaluated():
 
 def test_a_statement_of_its_own_is_judged_beside_one_that_is_unknown():
     document = {
-        "Statement": [{"Effect": "Allow", "Action": UNKNOWN, "Resource": UNKNOWN}, {"Effect": "Allow", "Action": "*", "Resource": "*"}]
+        "Statement": [
+            {"Effect": "Allow", "Action": UNKNOWN, "Resource": UNKNOWN},
+            {"Effect": "Allow", "Action": "*", "Resource": "*"},
+        ]
     }
     resource = dataclasses.replace(key_policy(UNKNOWN), inputs={"policy": document})
-    assert {(ACTIONS, State.VIOLATION, "policy.Statement[1]"), (RESOURCES, State.VIOLATION, "policy.Statement[1]")} <= said(resource)
+    assert {
+        (ACTIONS, State.VIOLATION, "policy.Statement[1]"),
+        (RESOURCES, State.VIOLATION, "policy.Statement[1]"),
+    } <= said(resource)
 
 
 def edge(**over) -> Resource:
     own = {"matchLabels": {"app": "engine"}}
-    rule = {"from": [{"podSelector": own}], "ports": [{"port": 1024, "endPort": 65535, "protocol": "TCP"}], **over}
+    rule = {
+        "from": [{"podSelector": own}],
+        "ports": [{"port": 1024, "endPort": 65535, "protocol": "TCP"}],
+        **over,
+    }
     spec = {"podSelector": own, "policyTypes": ["Ingress"], "ingress": [rule]}
     type_ = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
-    return Resource(type=type_, urn=f"urn:pulumi:s::p::{type_}::x", name="x", inputs={"metadata": {"name": "x"}, "spec": spec})
+    return Resource(
+        type=type_,
+        urn=f"urn:pulumi:s::p::{type_}::x",
+        name="x",
+        inputs={"metadata": {"name": "x"}, "spec": spec},
+    )
 
 
 @pytest.mark.parametrize(
@@ -284,8 +390,18 @@ def edge(**over) -> Resource:
         ({"ports": [{"protocol": "TCP"}]}, True),
         ({"ports": []}, True),
         ({"from": [{"podSelector": {"matchLabels": {"app": "other"}}}]}, True),
-        ({"from": [{"podSelector": {"matchLabels": {"app": "engine"}}}, {"podSelector": {}}]}, True),
-        ({"from": [{"podSelector": {"matchLabels": {"app": "engine"}}, "namespaceSelector": {}}]}, True),
+        (
+            {"from": [{"podSelector": {"matchLabels": {"app": "engine"}}}, {"podSelector": {}}]},
+            True,
+        ),
+        (
+            {
+                "from": [
+                    {"podSelector": {"matchLabels": {"app": "engine"}}, "namespaceSelector": {}}
+                ]
+            },
+            True,
+        ),
         ({"from": []}, True),
     ],
 )
@@ -306,7 +422,9 @@ STATED = {"facts": {"version": 1, "store": {"weights": {"protected": False}}}}
 def emptied_bucket(outputs=STATED, **over) -> set[str]:
     """Rules on a bucket that a destroy empties, changed by `over`, in a stack with `outputs`."""
     stack = Stack("s", [dataclasses.replace(OURS, **over)], outputs=outputs)
-    return {each.rule.id for each in evaluate_stack(stack, Settings(today=TODAY), [Level.MANDATORY])}
+    return {
+        each.rule.id for each in evaluate_stack(stack, Settings(today=TODAY), [Level.MANDATORY])
+    }
 
 
 def test_a_destroy_may_empty_a_bucket_only_where_the_stack_states_it():
@@ -315,12 +433,26 @@ def test_a_destroy_may_empty_a_bucket_only_where_the_stack_states_it():
     assert "stack-require-stated-powers" in emptied_bucket(retain_on_delete=True)
     assert "stack-require-stated-powers" in emptied_bucket(name="other")
     assert "stack-require-stated-powers" in emptied_bucket(outputs={})
-    assert "stack-require-stated-powers" in emptied_bucket(outputs={"facts": {**STATED["facts"], "version": 2}})
+    assert "stack-require-stated-powers" in emptied_bucket(
+        outputs={"facts": {**STATED["facts"], "version": 2}}
+    )
 
 
 def test_a_bucket_with_retain_false_breaks_only_the_rule_on_protection():
-    store = {"kind": "s3", "bucket": "acme-weights", "prefix": "llm", "create": {"retain": False, "accessLogs": {"bucket": "acme-logs"}}}
-    recording = recording_with(EXAMPLES["dev"], "other", cluster=CLUSTER, nodePools=pools(EFA), models={}, storage={"weights": store})
+    store = {
+        "kind": "s3",
+        "bucket": "acme-weights",
+        "prefix": "llm",
+        "create": {"retain": False, "accessLogs": {"bucket": "acme-logs"}},
+    }
+    recording = recording_with(
+        EXAMPLES["dev"],
+        "other",
+        cluster=CLUSTER,
+        nodePools=pools(EFA),
+        models={},
+        storage={"weights": store},
+    )
     (bucket,) = [each for each in recording if each.type == "aws:s3/bucket:Bucket"]
     assert bucket.inputs["forceDestroy"] is True
     assert {each.rule.id for each in outcomes(recording)} == {"stack-require-protection"}
@@ -328,6 +460,10 @@ def test_a_bucket_with_retain_false_breaks_only_the_rule_on_protection():
 
 @pytest.mark.parametrize("vendor", [GAUDI, EFA], ids=["gaudi", "efa"])
 def test_other_vendors_device_plugins_pass_too(vendor):
-    recording = recording_with(EXAMPLES["dev"], "other", cluster=CLUSTER, nodePools=pools(vendor), models={}, storage={})
+    recording = recording_with(
+        EXAMPLES["dev"], "other", cluster=CLUSTER, nodePools=pools(vendor), models={}, storage={}
+    )
     assert any(each.type.endswith(":DaemonSet") for each in recording)
-    assert [each.message for each in outcomes(recording) if each.rule.id != "stack-require-protection"] == []
+    assert [
+        each.message for each in outcomes(recording) if each.rule.id != "stack-require-protection"
+    ] == []

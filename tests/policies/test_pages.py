@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.id)
 def test_a_rule_says_who_it_is(rule):
     assert rule.check.__module__.startswith("inferplan.policies.")
-    assert {"rows", "table"} & table(RULES)[rule.id].keys() or rule.check.__name__ == rule.id.replace("-", "_")
+    assert {"rows", "table"} & table(RULES)[
+        rule.id
+    ].keys() or rule.check.__name__ == rule.id.replace("-", "_")
     for text in (rule.title, rule.why, rule.remedy, *rule.refs):
         assert text
         assert not text.endswith(".")
@@ -31,7 +33,9 @@ def test_every_row_is_a_rule():
 
 
 def test_the_pages_are_written_by_one_command(tmp_path):
-    subprocess.run([sys.executable, "-m", "inferplan.policies.pages", str(tmp_path)], cwd=ROOT, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "inferplan.policies.pages", str(tmp_path)], cwd=ROOT, check=True
+    )
     index = (tmp_path / "README.md").read_text()
     assert {path.stem for path in tmp_path.glob("*.md")} == {*all_rules(), "README"}
     assert [f"({rule}.md)" in index for rule in all_rules()] == [True] * len(all_rules())
@@ -49,4 +53,6 @@ def test_the_settings_that_a_page_shows_are_settings(rule):
     settings = parse_settings(shown, all_rules(), "2026-11-21", where=rule.id)
     (entry,) = settings.exemptions
     assert settings.exemption(rule.id, entry.resource, entry.path, State.VIOLATION) is entry
-    assert settings.parameters_of(rule).values == {name: each.default for name, each in rule.parameters.items()}
+    assert settings.parameters_of(rule).values == {
+        name: each.default for name, each in rule.parameters.items()
+    }

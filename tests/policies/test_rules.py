@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.reporting.policy_check import stack_of
+from inferplan.planning.policy_check import stack_of
 from inferplan.policies.engine.evaluate import State
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import Report, check_stack
 from inferplan.policies.engine.rule import Level
 from inferplan.policies.engine.settings import Settings
-from inferplan.rehearsal.engine.wire.values import reveal
+from inferplan.pulumi_engine.values import reveal
 from tests.policies import rows_access, rows_aws, rows_cluster, rows_pods, rows_stack
 from tests.policies.cases import PASS, REFUSED, Case, cases_of, changed
 
@@ -49,15 +49,22 @@ def test_every_rule_has_cases():
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_rule_says_what_its_case_expects(case):
     states = {outcome.state for outcome in verdict(case).violations}
-    told = PASS if not states else REFUSED if State.VIOLATION in states else State.NOT_EVALUATED.value
+    told = (
+        PASS if not states else REFUSED if State.VIOLATION in states else State.NOT_EVALUATED.value
+    )
     assert State.DEFECT not in states
     assert told == case.expected
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name in ("secret", "bad")], ids=str)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.name in ("secret", "bad")], ids=str
+)
 def test_a_message_repeats_no_value_of_the_resource(case):
     rule = all_rules()[case.row.rule]
-    own_words = f"{rule.remedy} {rule.id} {' '.join(map(str, (p.default for p in rule.parameters.values())))}"
+    own_words = (
+        f"{rule.remedy} {rule.id}"
+        f" {' '.join(map(str, (p.default for p in rule.parameters.values())))}"
+    )
     for outcome in verdict(case).violations:
         said = f"{outcome.path} {outcome.problem}"
         for text in texts(reveal(case.value)):
@@ -76,11 +83,19 @@ def texts(value: Any):
         yield value
 
 
-@pytest.mark.parametrize(("card", "expected"), [("nvidia.com/gpu", PASS), ("nvidia.com/mig-3g.40gb", PASS), ("habana.ai/gaudi", REFUSED)])
+@pytest.mark.parametrize(
+    ("card", "expected"),
+    [("nvidia.com/gpu", PASS), ("nvidia.com/mig-3g.40gb", PASS), ("habana.ai/gaudi", REFUSED)],
+)
 def test_only_the_vendor_whose_hook_writes_into_the_root_is_let_write(card, expected):
     one = "spec.template.spec.containers[0]"
-    edit = {f"{one}.securityContext.readOnlyRootFilesystem": False, f"{one}.resources": {"limits": {card: 1}}}
-    told = check_stack(stack_of(changed("Job/chat-preheat", edit)), only("pod-require-read-only-root")).violations
+    edit = {
+        f"{one}.securityContext.readOnlyRootFilesystem": False,
+        f"{one}.resources": {"limits": {card: 1}},
+    }
+    told = check_stack(
+        stack_of(changed("Job/chat-preheat", edit)), only("pod-require-read-only-root")
+    ).violations
     assert (REFUSED if told else PASS) == expected
 
 
@@ -100,5 +115,7 @@ def test_a_secret_at_a_mandatory_place_is_judged_like_any_value():
     by_name = {(id(case.row), case.name): case for case in CASES}
     for case in CASES:
         if case.name == "secret":
-            plain = [outcome.message for outcome in verdict(by_name[id(case.row), "bad"]).violations]
+            plain = [
+                outcome.message for outcome in verdict(by_name[id(case.row), "bad"]).violations
+            ]
             assert [outcome.message for outcome in verdict(case).violations] == plain

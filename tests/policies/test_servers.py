@@ -1,4 +1,6 @@
-"""Servers of models that are not ours, without an accelerator request: each is known by image, program, shell script or its own variables."""
+"""Servers of models that are not ours, without an accelerator request: each is known by image,
+program, shell script or its own variables.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.reporting.policy_check import stack_of
+from inferplan.planning.policy_check import stack_of
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.settings import Settings
 from tests.policies.cases import base, recording_of
@@ -18,18 +20,48 @@ SERVERS: dict[str, tuple[str, list[str], list[str], bool]] = {
     "vllm": ("vllm/vllm-openai", ["vllm", "serve"], ["/models/m"], True),
     "ollama": ("ollama/ollama", [], ["serve"], False),
     "ollama-copy": ("registry.acme.example/mirror/ollama", [], [], False),
-    "ollama-shell": ("registry.acme.example/base", ["sh", "-c"], ["sleep 1 && exec /usr/bin/ollama serve"], False),
+    "ollama-shell": (
+        "registry.acme.example/base",
+        ["sh", "-c"],
+        ["sleep 1 && exec /usr/bin/ollama serve"],
+        False,
+    ),
     "tgi": ("ghcr.io/huggingface/text-generation-inference", [], ["--model-id=/models/m"], True),
-    "tgi-launcher": ("registry.acme.example/llm", ["text-generation-launcher"], ["--model-id", "/models/m"], True),
-    "sglang": ("lmsysorg/sglang", ["python3", "-m", "sglang.launch_server"], ["--model-path", "/models/m"], True),
+    "tgi-launcher": (
+        "registry.acme.example/llm",
+        ["text-generation-launcher"],
+        ["--model-id", "/models/m"],
+        True,
+    ),
+    "sglang": (
+        "lmsysorg/sglang",
+        ["python3", "-m", "sglang.launch_server"],
+        ["--model-path", "/models/m"],
+        True,
+    ),
     "llama.cpp": ("ghcr.io/ggml-org/llama.cpp", [], ["-m", "/models/m.gguf", "--host", "::"], True),
-    "llama-server": ("registry.acme.example/cpu", ["/app/llama-server"], ["-m", "/models/m.gguf"], True),
+    "llama-server": (
+        "registry.acme.example/cpu",
+        ["/app/llama-server"],
+        ["-m", "/models/m.gguf"],
+        True,
+    ),
     "tei": ("ghcr.io/huggingface/text-embeddings-inference", [], ["--model-id", "/models/m"], True),
     "nim": ("nvcr.io/nim/meta/llama-3.1-8b-instruct", [], [], False),
     "nim-copy": ("registry.acme.example/nim-llama3", [], [], False),
-    "dynamo": ("nvcr.io/nvidia/ai-dynamo/vllm-runtime", ["python3", "-m", "dynamo.frontend"], [], False),
+    "dynamo": (
+        "nvcr.io/nvidia/ai-dynamo/vllm-runtime",
+        ["python3", "-m", "dynamo.frontend"],
+        [],
+        False,
+    ),
     "litellm": ("ghcr.io/berriai/litellm", [], ["--config", "/app/config.yaml"], True),
-    "triton": ("nvcr.io/nvidia/tritonserver", ["tritonserver"], ["--model-repository=/models"], False),
+    "triton": (
+        "nvcr.io/nvidia/tritonserver",
+        ["tritonserver"],
+        ["--model-repository=/models"],
+        False,
+    ),
     "lmdeploy": ("openmmlab/lmdeploy", ["lmdeploy", "serve", "api_server"], ["/models/m"], True),
     "localai": ("localai/localai", [], ["run", "/models"], True),
     "kserve": ("kserve/huggingfaceserver", [], ["--model_dir=/models/m"], False),
@@ -38,9 +70,19 @@ SERVERS: dict[str, tuple[str, list[str], list[str], bool]] = {
     "tabbyapi": ("ghcr.io/theroyallab/tabbyapi", [], [], False),
     "aphrodite": ("alpindale/aphrodite-openai", [], ["--model", "/models/m"], True),
     "mlc": ("mlcai/mlc-llm", ["mlc_llm", "serve"], ["/models/m"], False),
-    "mii": ("registry.acme.example/mii", ["python", "-m", "mii.entrypoints.openai_api_server"], [], False),
+    "mii": (
+        "registry.acme.example/mii",
+        ["python", "-m", "mii.entrypoints.openai_api_server"],
+        [],
+        False,
+    ),
     "bentoml": ("registry.acme.example/service", ["bentoml", "serve"], ["service:svc"], False),
-    "torchserve": ("pytorch/torchserve", ["torchserve"], ["--start", "--model-store=/models"], False),
+    "torchserve": (
+        "pytorch/torchserve",
+        ["torchserve"],
+        ["--start", "--model-store=/models"],
+        False,
+    ),
     "tf-serving": ("tensorflow/serving", [], ["--model_base_path=/models"], False),
     "openvino": ("openvino/model_server", [], ["--model_path=/models/m"], True),
     "whisper": ("ghcr.io/speaches-ai/speaches", [], [], True),
@@ -49,9 +91,22 @@ SERVERS: dict[str, tuple[str, list[str], list[str], bool]] = {
 MARKS = {"own name": [{"name": "OLLAMA_KEEP_ALIVE", "value": "24h"}]}
 
 
-def outcomes(image: str, command: list[str], args: list[str], env: list[dict[str, Any]] | None = None, *, public: bool = True) -> set[str]:
-    """The rules that newly block the base stack with one more server on the CPU, as hardened as the others, and an Ingress to its Service."""
-    (model,) = [copy.deepcopy(each) for each in base() if each["type"].endswith(":Deployment") and each["name"] == "chat"]
+def outcomes(
+    image: str,
+    command: list[str],
+    args: list[str],
+    env: list[dict[str, Any]] | None = None,
+    *,
+    public: bool = True,
+) -> set[str]:
+    """The rules that newly block the base stack with one more server on the CPU, as hardened as the
+    others, and an Ingress to its Service.
+    """
+    (model,) = [
+        copy.deepcopy(each)
+        for each in base()
+        if each["type"].endswith(":Deployment") and each["name"] == "chat"
+    ]
     model["name"] = model["inputs"]["metadata"]["name"] = "extra"
     spec = model["inputs"]["spec"]
     labels = {"app.kubernetes.io/name": "extra"}
@@ -61,19 +116,37 @@ def outcomes(image: str, command: list[str], args: list[str], env: list[dict[str
     container |= {"image": f"{image}{DIGEST}", "command": command, "args": args, "env": env or []}
     for key in [key for key, value in (("command", command), ("args", args)) if not value]:
         del container[key]
-    container["resources"] = {"requests": {"cpu": "1", "memory": "8Gi"}, "limits": {"memory": "8Gi"}}
+    container["resources"] = {
+        "requests": {"cpu": "1", "memory": "8Gi"},
+        "limits": {"memory": "8Gi"},
+    }
     spec["template"]["spec"].pop("nodeSelector", None)
     metadata = {"name": "extra", "namespace": model["inputs"]["metadata"]["namespace"]}
     service = {"metadata": metadata, "spec": {"selector": labels, "ports": [{"port": 80}]}}
     backend = {"service": {"name": "extra", "port": {"number": 80}}}
-    rules = [{"host": "m.acme.example", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}]
+    rules = [
+        {
+            "host": "m.acme.example",
+            "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]},
+        }
+    ]
     ingress = {
         "metadata": metadata,
-        "spec": {"ingressClassName": "nginx", "tls": [{"hosts": ["m.acme.example"], "secretName": "t"}], "rules": rules},
+        "spec": {
+            "ingressClassName": "nginx",
+            "tls": [{"hosts": ["m.acme.example"], "secretName": "t"}],
+            "rules": rules,
+        },
     }
     more = [{"type": "kubernetes:core/v1:Service", "name": "extra", "inputs": service}]
-    more += [{"type": "kubernetes:networking.k8s.io/v1:Ingress", "name": "extra", "inputs": ingress}] if public else []
-    report = check_stack(stack_of(recording_of([*base(), model, *more])), Settings(today="2026-11-21"))
+    more += (
+        [{"type": "kubernetes:networking.k8s.io/v1:Ingress", "name": "extra", "inputs": ingress}]
+        if public
+        else []
+    )
+    report = check_stack(
+        stack_of(recording_of([*base(), model, *more])), Settings(today="2026-11-21")
+    )
     return {each.rule.id for each in report.violations if each.urn.endswith("::extra")}
 
 
@@ -119,13 +192,33 @@ def test_a_key_that_is_switched_off_is_blocked(name, words, env):
     ("image", "command", "args", "env"),
     [
         ("docker.io/library/nginx", ["nginx"], ["-g", "daemon off;"], []),
-        ("registry.acme.example/chat-ui", [], [], [{"name": "OLLAMA_HOST", "value": "http://ollama:11434"}]),
-        ("registry.acme.example/agent", ["python", "app.py"], [], [{"name": "NIM_BASE_URL", "value": "http://nim"}]),
+        (
+            "registry.acme.example/chat-ui",
+            [],
+            [],
+            [{"name": "OLLAMA_HOST", "value": "http://ollama:11434"}],
+        ),
+        (
+            "registry.acme.example/agent",
+            ["python", "app.py"],
+            [],
+            [{"name": "NIM_BASE_URL", "value": "http://nim"}],
+        ),
         ("registry.acme.example/minimal-api", [], [], []),
         ("registry.acme.example/ollama-exporter", [], [], []),
         ("registry.acme.example/denim", [], [], []),
         ("ghcr.io/open-webui/open-webui", [], [], []),
-        ("ghcr.io/berriai/litellm", [], [], [{"name": "LITELLM_MASTER_KEY", "valueFrom": {"secretKeyRef": {"name": "k", "key": "k"}}}]),
+        (
+            "ghcr.io/berriai/litellm",
+            [],
+            [],
+            [
+                {
+                    "name": "LITELLM_MASTER_KEY",
+                    "valueFrom": {"secretKeyRef": {"name": "k", "key": "k"}},
+                }
+            ],
+        ),
     ],
 )
 def test_a_program_that_serves_no_model_may_have_an_ingress(image, command, args, env):

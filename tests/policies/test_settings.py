@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from inferplan.cli.check import render
-from inferplan.operations.reporting.policy_check import stack_of
+from inferplan.commands.check.command import render
+from inferplan.planning.policy_check import stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import Report, check_stack
 from inferplan.policies.engine.settings import SettingsError
@@ -50,7 +50,9 @@ def table(report: Report) -> str:
 @pytest.mark.parametrize("key", ["resource", "path"])
 @pytest.mark.parametrize("pattern", ["*", "Deployment/*", "Deployment/cha?", "spec.*"])
 def test_a_pattern_in_an_exemption_is_rejected(key, pattern):
-    assert f"exemptions[0].{key}: {pattern!r} is a pattern" in rejection(exemptions=[{**ENTRY, key: pattern}])
+    assert f"exemptions[0].{key}: {pattern!r} is a pattern" in rejection(
+        exemptions=[{**ENTRY, key: pattern}]
+    )
 
 
 def test_brackets_in_a_name_are_not_a_pattern():
@@ -59,26 +61,42 @@ def test_brackets_in_a_name_are_not_a_pattern():
     assert [each.rule.id for each in report.violations] == [LINKS]
 
 
-@pytest.mark.parametrize("missing", ["rule", "resource", "path", "state", "reason", "owner", "expires"])
+@pytest.mark.parametrize(
+    "missing", ["rule", "resource", "path", "state", "reason", "owner", "expires"]
+)
 def test_an_exemption_without_one_of_its_keys_is_rejected(missing):
-    assert f"exemptions[0] lacks {missing}" in rejection(exemptions=[{key: each for key, each in ENTRY.items() if key != missing}])
+    assert f"exemptions[0] lacks {missing}" in rejection(
+        exemptions=[{key: each for key, each in ENTRY.items() if key != missing}]
+    )
 
 
-@pytest.mark.parametrize(("expires", "accepted"), [("2027-11-21", True), ("2027-11-22", False), ("9999-12-31", False)])
+@pytest.mark.parametrize(
+    ("expires", "accepted"), [("2027-11-21", True), ("2027-11-22", False), ("9999-12-31", False)]
+)
 def test_an_exemption_ends_within_a_year(expires, accepted):
     entry = {**ENTRY, "expires": expires}
     if accepted:
         assert settings(exemptions=[entry]).exemptions[0].expires == expires
     else:
-        assert "is more than 365 days ahead. Use 2027-11-21 or an earlier day" in rejection(exemptions=[entry])
+        assert "is more than 365 days ahead. Use 2027-11-21 or an earlier day" in rejection(
+            exemptions=[entry]
+        )
 
 
 def test_the_whole_pack_cannot_be_excused_by_a_defect_or_another_state():
-    assert "'defect' is not a state. Use one of violation, unknown" in rejection(exemptions=[{**ENTRY, "state": "defect"}])
+    assert "'defect' is not a state. Use one of violation, unknown" in rejection(
+        exemptions=[{**ENTRY, "state": "defect"}]
+    )
 
 
 @pytest.mark.parametrize(
-    "over", [{"path": "spec.template.spec"}, {"resource": "Deployment/other"}, {"rule": "pod-disallow-token-mount"}, {"state": "unknown"}]
+    "over",
+    [
+        {"path": "spec.template.spec"},
+        {"resource": "Deployment/other"},
+        {"rule": "pod-disallow-token-mount"},
+        {"state": "unknown"},
+    ],
 )
 def test_an_exemption_of_another_rule_resource_path_or_state_covers_nothing_and_is_reported(over):
     report = verdict({FIELD: True}, exemptions=[{**ENTRY, **over}])
@@ -88,7 +106,14 @@ def test_an_exemption_of_another_rule_resource_path_or_state_covers_nothing_and_
 
 
 def test_disabled_and_lowered_rules_are_listed_and_the_rules_that_ran_are_counted():
-    report = verdict({FIELD: True}, levels={LINKS: "disabled", "image-disallow-latest": "advisory", "image-require-digest": "disabled"})
+    report = verdict(
+        {FIELD: True},
+        levels={
+            LINKS: "disabled",
+            "image-disallow-latest": "advisory",
+            "image-require-digest": "disabled",
+        },
+    )
     assert not report.blocked
     text = table(report)
     assert f"lowered: {LINKS}: disabled instead of mandatory" in text
@@ -113,13 +138,25 @@ def test_a_stricter_level_is_not_called_lowered():
 
 
 def test_changed_parameters_are_listed():
-    text = table(verdict({}, parameters={"image-restrict-registries": {"registries": ["docker.io", "registry.example"]}}))
-    assert "lowered: image-restrict-registries.registries: docker.io, registry.example instead of docker.io, ghcr.io" in text
+    text = table(
+        verdict(
+            {},
+            parameters={
+                "image-restrict-registries": {"registries": ["docker.io", "registry.example"]}
+            },
+        )
+    )
+    assert (
+        "lowered: image-restrict-registries.registries: docker.io, registry.example instead of"
+        " docker.io, ghcr.io" in text
+    )
 
 
 @pytest.mark.parametrize("value", ["*", "**", "*:*", "", "*/*"])
 def test_a_parameter_that_allows_everything_is_rejected(value):
-    assert "matches everything" in rejection(parameters={"iam-disallow-wildcard-resources": {"actions": ["ec2:Describe*", value]}})
+    assert "matches everything" in rejection(
+        parameters={"iam-disallow-wildcard-resources": {"actions": ["ec2:Describe*", value]}}
+    )
 
 
 def test_a_key_that_stands_twice_is_rejected(tmp_path):
@@ -133,7 +170,12 @@ def test_the_key_that_let_unknowns_pass_is_gone():
     assert "'allowNotEvaluated' is not a key" in rejection(allowNotEvaluated=[LINKS])
 
 
-TYPE = {"type": "command:local:Command", "reason": "r", "owner": "platform", "expires": "2027-01-01"}
+TYPE = {
+    "type": "command:local:Command",
+    "reason": "r",
+    "owner": "platform",
+    "expires": "2027-01-01",
+}
 UNSEEN = "stack-disallow-unseen-objects"
 
 
@@ -169,20 +211,27 @@ def test_an_accepted_type_that_expired_is_a_violation_again_and_says_so():
 
 def test_an_accepted_type_shows_in_the_verdict():
     assert (
-        "lowered: acceptedTypes.command:local:Command: accepted until 2027-01-01 (owner: platform) because r, instead of a violation"
-        in table(verdict({}, acceptedTypes=[TYPE]))
+        "lowered: acceptedTypes.command:local:Command: accepted until 2027-01-01 (owner: platform)"
+        " because r, instead of a violation" in table(verdict({}, acceptedTypes=[TYPE]))
     )
 
 
 @pytest.mark.parametrize("missing", ["type", "reason", "owner", "expires"])
 def test_an_accepted_type_without_one_of_its_keys_is_rejected(missing):
     said = rejection(acceptedTypes=[{key: each for key, each in TYPE.items() if key != missing}])
-    assert f"acceptedTypes[0] lacks {missing}. An accepted type needs type, reason, owner, expires" in said
+    assert (
+        f"acceptedTypes[0] lacks {missing}. An accepted type needs type, reason, owner, expires"
+        in said
+    )
 
 
 def test_a_pattern_of_types_or_a_key_of_another_name_is_rejected():
-    assert "acceptedTypes[0].type: 'command:*' is a pattern" in rejection(acceptedTypes=[{**TYPE, "type": "command:*"}])
-    assert "'acceptedtypes' is not a key. Did you mean acceptedTypes?" in rejection(acceptedtypes=[TYPE])
+    assert "acceptedTypes[0].type: 'command:*' is a pattern" in rejection(
+        acceptedTypes=[{**TYPE, "type": "command:*"}]
+    )
+    assert "'acceptedtypes' is not a key. Did you mean acceptedTypes?" in rejection(
+        acceptedtypes=[TYPE]
+    )
     assert "acceptedTypes[0].expires: 9999-12-31 is more than 365 days ahead" in rejection(
         acceptedTypes=[{**TYPE, "expires": "9999-12-31"}]
     )

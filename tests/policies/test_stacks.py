@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.operations.reporting.policy_check import judge, stack_of
+from inferplan.planning.policy_check import judge, stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.settings import Settings
@@ -38,10 +38,20 @@ def test_a_committed_stack_passes_with_no_advice_and_no_needless_exemption(stack
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_nothing_of_a_committed_stack_is_unknown_but_what_is_exempt(stack):
-    settings = read_settings(ROOT / "policies" / "stacks" / f"{stack}.json", all_rules(), "2026-11-21")
+    settings = read_settings(
+        ROOT / "policies" / "stacks" / f"{stack}.json", all_rules(), "2026-11-21"
+    )
     bare = check_stack(stack_of(recording_of(stack)), Settings(today="2026-11-21"))
-    unjudged = {(each.rule.id, each.resource, each.path) for each in bare.violations if each.state == "not evaluated"}
-    assert unjudged <= {(each.rule, each.resource, each.path) for each in settings.exemptions if each.state == "unknown"}
+    unjudged = {
+        (each.rule.id, each.resource, each.path)
+        for each in bare.violations
+        if each.state == "not evaluated"
+    }
+    assert unjudged <= {
+        (each.rule, each.resource, each.path)
+        for each in settings.exemptions
+        if each.state == "unknown"
+    }
 
 
 @pytest.fixture
@@ -94,7 +104,9 @@ def test_check_fails_with_the_remedy_when_an_exemption_is_gone(run, tmp_path):
 
 def test_check_names_faults_of_the_settings_and_ends_with_two(run, tmp_path):
     project = copied(tmp_path)
-    (project / "policies" / "stacks" / "local.json").write_text(json.dumps({"levels": {"pod-disallow-priviledged": "off"}}))
+    (project / "policies" / "stacks" / "local.json").write_text(
+        json.dumps({"levels": {"pod-disallow-priviledged": "off"}})
+    )
     done = run("check", "local", cwd=project)
     assert done.returncode == 2
     assert "Did you mean pod-disallow-privileged?" in done.stderr
@@ -114,4 +126,7 @@ def test_explain_prints_the_page_of_a_rule_or_the_nearest_names(run):
         assert part in page
     done = run("check", "--explain", "pod-disallow-service-link")
     assert done.returncode == 2
-    assert "Unknown rule 'pod-disallow-service-link'. Did you mean pod-disallow-service-links" in done.stderr
+    assert (
+        "Unknown rule 'pod-disallow-service-link'. Did you mean pod-disallow-service-links"
+        in done.stderr
+    )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.components.storage.spec import StoreSpec
-from inferplan.operations.reporting.policy_check import judge
+from inferplan.components.stores import StoreSpec
+from inferplan.planning.policy_check import judge
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 from tests.policies.recorded import recording_with
@@ -27,7 +27,10 @@ def recording():
 def test_it_shows_every_kind_of_store_that_no_committed_stack_has():
     from typing import get_args
 
-    kinds = {get_args(spec.model_fields["kind"].annotation)[0] for spec in get_args(get_args(StoreSpec)[0])}
+    kinds = {
+        get_args(spec.model_fields["kind"].annotation)[0]
+        for spec in get_args(get_args(StoreSpec)[0])
+    }
     shown = {store.kind for store in validate(read_stack(EXAMPLE)).storage.values()}
     assert shown == kinds - {"s3", "efs"}
 
@@ -43,6 +46,9 @@ def test_what_prepares_nodes_mounts_no_path_of_them_and_asks_for_no_card(recordi
         if each.type.rpartition(":")[2] in POD_KINDS:
             pod = each.inputs["spec"]["template"]["spec"]
             assert not any("hostPath" in volume for volume in pod.get("volumes", ())), each.urn
-            assert "nvidia.com/gpu" not in str([container["resources"] for container in [*pod["containers"], *pod["initContainers"]]]), (
-                each.urn
-            )
+            assert "nvidia.com/gpu" not in str(
+                [
+                    container["resources"]
+                    for container in [*pod["containers"], *pod["initContainers"]]
+                ]
+            ), each.urn

@@ -1,4 +1,6 @@
-"""Every row of the tables of settings: a wrong value is a violation, a right one and an absent one are not, an unknown one blocks."""
+"""Every row of the tables of settings: a wrong value is a violation, a right one and an absent one
+are not, an unknown one blocks.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,16 @@ SAMPLES = {
     r"\*": ("*", "arn:aws:iam::210987654321:role/search"),
     "^system:": ("system:nodes", "acme-search"),
     "^kube-": ("kube-system", "team-search"),
-    r"(:root$|\*|^[0-9]{12}$)": ("arn:aws:iam::999988887777:root", "arn:aws:iam::210987654321:role/indexer"),
+    r"(:root$|\*|^[0-9]{12}$)": (
+        "arn:aws:iam::999988887777:root",
+        "arn:aws:iam::210987654321:role/indexer",
+    ),
     "^(public|authenticated|aws-exec)": ("public-read", "private"),
     r"^(\*|https?://\*)|\*$": ("https://*.acme.example", "https://console.acme.example"),
-    "ELBSecurityPolicy-": ("ELBSecurityPolicy-TLS13-1-1-2021-06", "ELBSecurityPolicy-TLS13-1-2-Res-2021-06"),
+    "ELBSecurityPolicy-": (
+        "ELBSecurityPolicy-TLS13-1-1-2021-06",
+        "ELBSecurityPolicy-TLS13-1-2-Res-2021-06",
+    ),
     "^(SSLv3|": ("TLSv1.1_2016", "TLSv1.2_2021"),
     "[2367]$": ("0757", "0750"),
     "@latest$": ("bottlerocket@latest", "bottlerocket@v1.49.0"),
@@ -37,7 +45,10 @@ SAMPLES = {
     r"^\^?\.[*+]": (".*", "^team-.*$"),
     "(?i)host-?path": ("hostpath.csi.k8s.io", "efs.csi.aws.com"),
 }
-SELECTORS = ({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["guest"]}]}, {"matchLabels": {"team": "search"}})
+SELECTORS = (
+    {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["guest"]}]},
+    {"matchLabels": {"team": "search"}},
+)
 
 
 def values_of(row: dict[str, Any]) -> tuple[Any, Any]:
@@ -55,7 +66,9 @@ def values_of(row: dict[str, Any]) -> tuple[Any, Any]:
     numbers = {"least": -1, "most": 1}
     if test in numbers:
         return given + numbers[test], given
-    return some.get(test) or ((given[0], "something else") if test == "mustNot" else ("none of these", given[0]))
+    return some.get(test) or (
+        (given[0], "something else") if test == "mustNot" else ("none of these", given[0])
+    )
 
 
 def told(table: str, row: dict[str, Any], value: Any, kind: str) -> str:
@@ -72,13 +85,22 @@ def told(table: str, row: dict[str, Any], value: Any, kind: str) -> str:
         made(inputs, keys_of(path), value)
     if "each" in row:
         inputs = {row["each"]: [{"note": "another item"}, inputs]}
-    resource = Resource(type=f"{package}:{module}/v1:{name.replace('*', 'Claim')}", urn="urn:pulumi:s::p::t::n", name="n", inputs=inputs)
+    resource = Resource(
+        type=f"{package}:{module}/v1:{name.replace('*', 'Claim')}",
+        urn="urn:pulumi:s::p::t::n",
+        name="n",
+        inputs=inputs,
+    )
     rule = TABLES[table]
     levels = {each: Level.MANDATORY if each == rule else Level.DISABLED for each in all_rules()}
-    outcomes = check_stack(Stack("s", [resource]), Settings(today="2026-11-23", levels=levels)).violations
+    outcomes = check_stack(
+        Stack("s", [resource]), Settings(today="2026-11-23", levels=levels)
+    ).violations
     last = str(keys_of(path)[-1])
     states = {
-        each.state.value for each in outcomes if (last in each.path and each.problem == row["problem"]) or each.state.value == UNJUDGED
+        each.state.value
+        for each in outcomes
+        if (last in each.path and each.problem == row["problem"]) or each.state.value == UNJUDGED
     }
     return states.pop() if states else PASS
 
@@ -97,14 +119,22 @@ def made(inputs: Any, keys: list[str | int], value: Any) -> None:
         inputs[keys[-1]] = value
 
 
-@pytest.mark.parametrize(("table", "row"), ROWS, ids=lambda each: each if isinstance(each, str) else f"{each['kinds'][0]}-{each['path']}")
+@pytest.mark.parametrize(
+    ("table", "row"),
+    ROWS,
+    ids=lambda each: each if isinstance(each, str) else f"{each['kinds'][0]}-{each['path']}",
+)
 def test_a_row_tells_wrong_values_from_right_ones(table, row):
     wrong, right = values_of(row)
     for kind in row["kinds"]:
         assert told(table, row, wrong, kind) == REFUSED
         assert told(table, row, right, kind) == PASS
         assert told(table, row, UNKNOWN, kind) == UNJUDGED
-        absent = REFUSED if {"must", "mustMatch", "mustBeSet"} & row.keys() and "*" not in row["path"] else PASS
+        absent = (
+            REFUSED
+            if {"must", "mustMatch", "mustBeSet"} & row.keys() and "*" not in row["path"]
+            else PASS
+        )
         assert told(table, row, None, kind) == absent
 
 
@@ -112,13 +142,22 @@ def test_no_problem_contains_a_value_that_its_row_forbids():
     """The message is printed, and the value may be a secret."""
     for _table, row in ROWS:
         assert not any(
-            re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", row["problem"]) for each in row.get("mustNot", ()) if len(each) > 5
+            re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", row["problem"])
+            for each in row.get("mustNot", ())
+            if len(each) > 5
         )
 
 
 def test_a_condition_limits_a_row():
     open_ = {"cidrIpv4": "0.0.0.0/0"}
     for protocol, expected in (("-1", REFUSED), ("tcp", PASS)):
-        resource = Resource(type="aws:vpc/x:SecurityGroupEgressRule", urn="u::p::t::n", name="n", inputs={**open_, "ipProtocol": protocol})
+        resource = Resource(
+            type="aws:vpc/x:SecurityGroupEgressRule",
+            urn="u::p::t::n",
+            name="n",
+            inputs={**open_, "ipProtocol": protocol},
+        )
         outcomes = check_stack(Stack("s", [resource]), Settings(today="2026-11-23")).violations
-        assert (REFUSED if "aws-restrict-settings" in {each.rule.id for each in outcomes} else PASS) == expected
+        assert (
+            REFUSED if "aws-restrict-settings" in {each.rule.id for each in outcomes} else PASS
+        ) == expected

@@ -1,4 +1,6 @@
-"""An unknown of one resource hides no violation of another, and is told of the resource that has it."""
+"""An unknown of one resource hides no violation of another, and is told of the resource that has
+it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.reporting.policy_check import stack_of
+from inferplan.planning.policy_check import stack_of
 from inferplan.policies.engine.evaluate import State, evaluate_stack
 from inferplan.policies.engine.fields import UNKNOWN as UNREADABLE
 from inferplan.policies.engine.registry import all_rules
@@ -15,12 +17,15 @@ from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Level
 from inferplan.policies.engine.settings import Exemption
-from inferplan.rehearsal.engine.wire.values import UNKNOWN
+from inferplan.pulumi_engine.values import UNKNOWN
 from tests.policies.cases import UNJUDGED, Row, base, edited, label, recording_of
 from tests.policies.test_rules import ROWS, only
 
-STACK_ROWS = [row for row in ROWS if all_rules()[row.rule].subject is None and row.unknown == UNJUDGED]
-# A twin in another namespace that nothing there could be judged by: it guards nobody, scales nobody, is nobody's parent.
+STACK_ROWS = [
+    row for row in ROWS if all_rules()[row.rule].subject is None and row.unknown == UNJUDGED
+]
+# A twin in another namespace that nothing there could be judged by: it guards nobody, scales
+# nobody, is nobody's parent.
 WITHOUT_SUBJECTS = {
     ("s3-disallow-expiring-weights", "BucketLifecycleConfiguration/weights"),
     ("stack-require-startup-budget-for-model", "Deployment/chat"),
@@ -41,7 +46,9 @@ WITHOUT_SUBJECTS = {
 
 
 def twin_of(row: Row) -> dict[str, Any]:
-    """The resource of a row once more, in another namespace, with an unknown in the place that decides."""
+    """The resource of a row once more, in another namespace, with an unknown in the place that
+    decides.
+    """
     target = next(each for each in base() if label(each) == row.resource)
     twin = edited({**target, "name": "twin"}, {**row.also, row.path: UNKNOWN})
     metadata = twin["inputs"].get("metadata", {})
@@ -56,11 +63,18 @@ def twin_of(row: Row) -> dict[str, Any]:
 @pytest.mark.parametrize("before", [True, False], ids=["unknown first", "unknown last"])
 @pytest.mark.parametrize("row", STACK_ROWS, ids=lambda row: f"{row.rule}-{row.resource}")
 def test_an_unknown_of_a_twin_hides_no_violation_and_is_told_beside_it(row, before):
-    broken = [edited(each, {**row.also, row.path: row.bad}) if label(each) == row.resource else each for each in base()]
+    broken = [
+        edited(each, {**row.also, row.path: row.bad}) if label(each) == row.resource else each
+        for each in base()
+    ]
     listed = [twin_of(row), *broken] if before else [*broken, twin_of(row)]
-    outcomes = check_stack(stack_of(recording_of(listed)), only(row.rule, row.parameters)).violations
+    outcomes = check_stack(
+        stack_of(recording_of(listed)), only(row.rule, row.parameters)
+    ).violations
     violations = {each.resource for each in outcomes if each.state is State.VIOLATION}
-    unread = {each.resource.rpartition("/")[2] for each in outcomes if each.state is State.NOT_EVALUATED}
+    unread = {
+        each.resource.rpartition("/")[2] for each in outcomes if each.state is State.NOT_EVALUATED
+    }
     assert violations - {f"{row.resource.partition('/')[0]}/twin"}
     assert unread == (set() if (row.rule, row.resource) in WITHOUT_SUBJECTS else {"twin"})
 
@@ -73,18 +87,42 @@ def told(rule: str, *resources: Resource) -> set[tuple[str, str, str]]:
 
 def thing(type_: str, name: str, namespace: str = "a", **inputs: Any) -> Resource:
     metadata = {"name": name, "namespace": namespace}
-    return Resource(type=type_, urn=f"urn:pulumi:test::p::{type_}::{name}", name=name, inputs={"metadata": metadata, **inputs})
+    return Resource(
+        type=type_,
+        urn=f"urn:pulumi:test::p::{type_}::{name}",
+        name=name,
+        inputs={"metadata": metadata, **inputs},
+    )
 
 
 def server(name: str, namespace: str = "a", **spec: Any) -> Resource:
-    containers = [{"name": "x", "image": "docker.io/vllm/vllm-openai:v1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]
-    pod = {"metadata": {"labels": {"app": name}}, "spec": {"containers": containers, **spec.pop("pod", {})}}
-    return thing("kubernetes:apps/v1:Deployment", name, namespace, spec={"replicas": 2, "template": pod, **spec})
+    containers = [
+        {
+            "name": "x",
+            "image": "docker.io/vllm/vllm-openai:v1",
+            "resources": {"limits": {"nvidia.com/gpu": "1"}},
+        }
+    ]
+    pod = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": containers, **spec.pop("pod", {})},
+    }
+    return thing(
+        "kubernetes:apps/v1:Deployment",
+        name,
+        namespace,
+        spec={"replicas": 2, "template": pod, **spec},
+    )
 
 
 def node(name: str, cards: Any, **labels: Any) -> Resource:
     made = thing("kubernetes:core/v1:Node", name, status={"allocatable": {"nvidia.com/gpu": cards}})
-    return Resource(type=made.type, urn=made.urn, name=name, inputs={**made.inputs, "metadata": {"name": name, "labels": labels}})
+    return Resource(
+        type=made.type,
+        urn=made.urn,
+        name=name,
+        inputs={**made.inputs, "metadata": {"name": name, "labels": labels}},
+    )
 
 
 BUDGET = "kubernetes:policy/v1:PodDisruptionBudget"
@@ -106,7 +144,16 @@ def test_a_known_excuse_is_found_behind_an_unknown_one():
 
 
 def test_a_side_that_nobody_denies_is_told_beside_one_that_is_unknown():
-    deny = thing(POLICY, "deny", spec={"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": UNREADABLE, "egress": [{}]})
+    deny = thing(
+        POLICY,
+        "deny",
+        spec={
+            "podSelector": {},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": UNREADABLE,
+            "egress": [{}],
+        },
+    )
     assert told("stack-require-default-deny", deny, server("near")) == {
         ("not evaluated", "NetworkPolicy/deny", "spec.ingress"),
         ("violation", "Deployment/near", "metadata.namespace"),
@@ -115,7 +162,10 @@ def test_a_side_that_nobody_denies_is_told_beside_one_that_is_unknown():
 
 def test_a_node_of_unknown_size_excuses_only_the_pods_that_it_would_take():
     small, unknown = node("small", "1", pool="small"), node("unknown", UNREADABLE, pool="unknown")
-    crowd = [server(name, pod={"nodeSelector": {"pool": pool}}) for name, pool in (("x", "small"), ("y", "unknown"))]
+    crowd = [
+        server(name, pod={"nodeSelector": {"pool": pool}})
+        for name, pool in (("x", "small"), ("y", "unknown"))
+    ]
     assert told("stack-require-pool-capacity", small, unknown, *crowd) == {
         ("not evaluated", "Node/unknown", "status.allocatable['nvidia.com/gpu']"),
         ("violation", "Deployment/x", "spec.replicas"),
@@ -136,7 +186,9 @@ def test_a_node_of_unknown_labels_may_take_any_pod():
 def test_a_rival_that_cannot_be_read_makes_no_room():
     surging = {"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}
     rival = server("rival", replicas=UNREADABLE, strategy={"type": "Recreate"})
-    assert told("stack-require-room-for-rollout", node("n", "2"), rival, server("x", **surging)) == {
+    assert told(
+        "stack-require-room-for-rollout", node("n", "2"), rival, server("x", **surging)
+    ) == {
         ("not evaluated", "Deployment/rival", "spec.replicas"),
         ("violation", "Deployment/x", "spec.strategy.rollingUpdate.maxSurge"),
     }
@@ -145,16 +197,27 @@ def test_a_rival_that_cannot_be_read_makes_no_room():
 def test_an_unknown_that_is_exempt_hides_no_violation():
     rule = "stack-require-disruption-budget"
     stack = Stack("test", [server("unknown", replicas=UNREADABLE), server("known")])
-    excused = Exemption(rule, "Deployment/unknown", "spec.replicas", "unknown", "r", "o", "2999-01-01")
+    excused = Exemption(
+        rule, "Deployment/unknown", "spec.replicas", "unknown", "r", "o", "2999-01-01"
+    )
     report = check_stack(stack, dataclasses.replace(only(rule), exemptions=(excused,)))
-    assert [(each.state, each.resource) for each in report.violations] == [(State.VIOLATION, "Deployment/known")]
-    assert [(each.outcome.state, each.outcome.resource) for each in report.exempt] == [(State.NOT_EVALUATED, "Deployment/unknown")]
+    assert [(each.state, each.resource) for each in report.violations] == [
+        (State.VIOLATION, "Deployment/known")
+    ]
+    assert [(each.outcome.state, each.outcome.resource) for each in report.exempt] == [
+        (State.NOT_EVALUATED, "Deployment/unknown")
+    ]
 
 
 def test_a_claim_that_stands_elsewhere_is_not_evaluated_and_hides_no_pod_that_asks_for_too_much():
-    claiming = server("claiming", pod={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "elsewhere"}]})
+    claiming = server(
+        "claiming",
+        pod={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "elsewhere"}]},
+    )
     crowd = (node("n", "1"), claiming, server("x"))
-    outcomes = evaluate_stack(Stack("test", crowd), only("stack-require-pool-capacity"), [Level.MANDATORY])
+    outcomes = evaluate_stack(
+        Stack("test", crowd), only("stack-require-pool-capacity"), [Level.MANDATORY]
+    )
     assert [(each.state, each.resource, each.problem) for each in outcomes] == [
         (State.VIOLATION, "Deployment/x", "requests more accelerators than the pool has left"),
         (
@@ -167,8 +230,16 @@ def test_a_claim_that_stands_elsewhere_is_not_evaluated_and_hides_no_pod_that_as
 
 def test_devices_that_are_claimed_and_devices_that_are_asked_for_by_name_are_counted_together():
     requests = [{"name": "x", "deviceClassName": "gpu.nvidia.com", "count": 2}]
-    claim = thing("kubernetes:resource.k8s.io/v1beta1:ResourceClaimTemplate", "two", spec={"spec": {"devices": {"requests": requests}}})
-    claiming = server("claiming", replicas=1, pod={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "two"}]})
+    claim = thing(
+        "kubernetes:resource.k8s.io/v1beta1:ResourceClaimTemplate",
+        "two",
+        spec={"spec": {"devices": {"requests": requests}}},
+    )
+    claiming = server(
+        "claiming",
+        replicas=1,
+        pod={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "two"}]},
+    )
     rule = "stack-require-pool-capacity"
     assert told(rule, node("n", "3"), claim, claiming) == set()
     assert {path for _state, _resource, path in told(rule, node("n", "2"), claim, claiming)} == {

@@ -1,4 +1,6 @@
-"""Holds what the pack and the report make of the unseen set, whose expectations were written before the first run."""
+"""Holds what the pack and the report make of the unseen set, whose expectations were written before
+the first run.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,11 @@ def test_resources_of_a_strangers_program(step):
     cases = plain()["cases"]
     assert len(cases) > 380
     outcomes = {each["id"]: (each, plain_outcome(each)) for each in cases[::step]}
-    wrong = {name: one.words for name, (case, one) in outcomes.items() if not is_right(case, one.rules, one.severity)}
+    wrong = {
+        name: one.words
+        for name, (case, one) in outcomes.items()
+        if not is_right(case, one.rules, one.severity)
+    }
     assert set(wrong) == WRONG.keys() & outcomes.keys(), wrong
 
 
@@ -69,12 +75,22 @@ def sampled():
 
 def _sampled():
     for index, case in enumerate(stacks()):
-        marks = () if index % _EVERY == 0 or os.environ.get("INFERPLAN_ALL_VERDICTS") else (pytest.mark.full,)
+        marks = (
+            ()
+            if index % _EVERY == 0 or os.environ.get("INFERPLAN_ALL_VERDICTS")
+            else (pytest.mark.full,)
+        )
         yield pytest.param(case, id=case["id"], marks=marks)
 
 
 @pytest.mark.parametrize("case", sampled())
 def test_a_change_of_a_stack_file(case):
     outcome = stack_outcome(case)
-    assert is_right(case, outcome.rules, outcome.severity) is (case["id"] not in WRONG), outcome.words
-    assert not outcome.words or "has downtime during the rollout" not in outcome.words[0] or len(outcome.words) > 1
+    assert is_right(case, outcome.rules, outcome.severity) is (case["id"] not in WRONG), (
+        outcome.words
+    )
+    assert (
+        not outcome.words
+        or "has downtime during the rollout" not in outcome.words[0]
+        or len(outcome.words) > 1
+    )

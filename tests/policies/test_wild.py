@@ -1,4 +1,6 @@
-"""Manifests that no component of ours wrote: what each rule says of them, and that no other rule says anything."""
+"""Manifests that no component of ours wrote: what each rule says of them, and that no other rule
+says anything.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ from inferplan.policies.engine.rule import Level
 from inferplan.policies.engine.settings import Settings
 
 FOLDER = Path(__file__).parent / "wild"
-CASES = [case for path in sorted(FOLDER.glob("*.yaml")) for case in yaml.load(path.read_text(), Loader=yaml.CSafeLoader)]
+CASES = [
+    case
+    for path in sorted(FOLDER.glob("*.yaml"))
+    for case in yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
+]
 # What every stranger breaks: our label, and a provider, which a resource alone does not have.
 STRANGE = ("object-require-managed-by", "stack-disallow-several-providers")
 # A workload alone has no network policy beside it.
@@ -58,17 +64,44 @@ def test_a_manifest_from_elsewhere_is_judged_by_the_rules_that_it_breaks_and_no_
     assert [each.message for each in outcomes if each.state is not State.VIOLATION] == []
     expected = set(case["told"])
     assert expected <= set(all_rules())
-    assert {each.rule.id for each in outcomes} - (OF_NO_STACK - expected) - set(case.get("beside_told", ())) == expected
+    assert {each.rule.id for each in outcomes} - (OF_NO_STACK - expected) - set(
+        case.get("beside_told", ())
+    ) == expected
 
 
-# What an expression, a slip of indentation or another API's spelling leaves where something else belongs.
-MISPLACED = (UNKNOWN, None, "x", "", 5, -1, True, [], {}, ["x"], [None], {"a": [1]}, [UNKNOWN], {"a": UNKNOWN}, "9e999", "%", "1/0")
+# What an expression, a slip of indentation or another API's spelling leaves where something else
+# belongs.
+MISPLACED = (
+    UNKNOWN,
+    None,
+    "x",
+    "",
+    5,
+    -1,
+    True,
+    [],
+    {},
+    ["x"],
+    [None],
+    {"a": [1]},
+    [UNKNOWN],
+    {"a": UNKNOWN},
+    "9e999",
+    "%",
+    "1/0",
+)
 
 
 def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     if path:
         yield path
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, item in (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    ):
         yield from places(item, (*path, key))
 
 
@@ -90,5 +123,9 @@ def test_whatever_stands_in_the_wrong_place_breaks_no_rule(case):
         for _ in range(6):
             path, value = dice.choice(listed), dice.choice(MISPLACED)
             changed = misplaced(resource, path, value)
-            report = check_stack(Stack("wild", [changed if each is resource else each for each in stack]), SETTINGS)
-            assert [each.message for each in report.violations if each.state is State.DEFECT] == [], (path, value)
+            report = check_stack(
+                Stack("wild", [changed if each is resource else each for each in stack]), SETTINGS
+            )
+            assert [
+                each.message for each in report.violations if each.state is State.DEFECT
+            ] == [], (path, value)

@@ -1,7 +1,7 @@
 """CLI commands on stacks of the rehearsal, and their output.
 
-Most run in the process of the tests: starting Python and loading the SDKs takes as much processor time as a command does. One test of
-each file that uses them starts a process, as a user does.
+Most run in the process of the tests: starting Python and loading the SDKs takes as much processor
+time as a command does. One test of each file that uses them starts a process, as a user does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.cli.main import run
+from inferplan.commands.main import run
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +24,11 @@ STACK = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
 
 
 # No credentials of AWS, and nowhere to get any: a rehearsal must not need them.
-_PRESET = {"PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "COLUMNS": "1000", "AWS_EC2_METADATA_DISABLED": "true"}
+_PRESET = {
+    "PULUMI_CONFIG_PASSPHRASE": "inferplan-example",
+    "COLUMNS": "1000",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
 
 
 def started(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -32,7 +36,15 @@ def started(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     environment |= {**_PRESET, "INFERPLAN_STATE_DIR": str(state)}
     command = [str(Path(sys.executable).parent / "inferplan"), *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_SECONDS,
+        check=False,
+    )
 
 
 def inferplan(state: Path, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -44,9 +56,15 @@ def inferplan(state: Path, *arguments: str, cwd: Path = ROOT) -> subprocess.Comp
             patch.delenv(name)
         for name, value in {**_PRESET, "INFERPLAN_STATE_DIR": str(state)}.items():
             patch.setenv(name, value)
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(messages), pytest.raises(SystemExit) as end:
+        with (
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(messages),
+            pytest.raises(SystemExit) as end,
+        ):
             run(arguments)
-    return subprocess.CompletedProcess(arguments, int(end.value.code or 0), output.getvalue(), messages.getvalue())
+    return subprocess.CompletedProcess(
+        arguments, int(end.value.code or 0), output.getvalue(), messages.getvalue()
+    )
 
 
 def up(state: Path, stack: str | Path = "local") -> str:

@@ -1,6 +1,8 @@
-"""Fixtures for tests on the real control plane: a cluster that all tests of this folder share, and temporary state for other tests.
+"""Fixtures for tests on the real control plane: a cluster that all tests of this folder share, and
+temporary state for other tests.
 
-Their scope is this package: a control plane that idles until the end of the session would take processor time from the tests of other folders.
+Their scope is this package: a control plane that idles until the end of the session would take
+processor time from the tests of other folders.
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from inferplan.kube.api import Api
+from inferplan.progress import plain
 from inferplan.rehearsal.cluster import clusters, delete, start
-from inferplan.rehearsal.cluster.api import Api
-from inferplan.rehearsal.engine.wait.object_events import Waiting
-from inferplan.rehearsal.progress import plain
+from inferplan.rehearsal.wait.object_events import Waiting
 from tests.rehearsal.commands import inferplan, started, up
 
 
@@ -34,13 +36,17 @@ def state_directory(tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def cluster(state_directory):  # noqa: ARG001 - it must be set before a cluster starts
-    """A running simulated cluster that all tests of this folder share; make names unique, or use namespaces."""
+    """A running simulated cluster that all tests of this folder share; make names unique, or use
+    namespaces.
+    """
     return start("shared", plain)
 
 
 @pytest.fixture(scope="package")
 def examples_cluster(state_directory):  # noqa: ARG001 - it must be set before a cluster starts
-    """A running simulated cluster for one example at a time. Each file deletes its objects, and the last one the cluster."""
+    """A running simulated cluster for one example at a time. Each file deletes its objects, and the
+    last one the cluster.
+    """
     return start("examples", plain)
 
 
@@ -57,7 +63,9 @@ def local_up(tmp_path_factory):
 
 @pytest.fixture
 def local_state(local_up):
-    """A state directory in which `local` is up; each module leaves it as the stack file says, or down."""
+    """A state directory in which `local` is up; each module leaves it as the stack file says, or
+    down.
+    """
     directory = local_up[0]
     if not (directory / "clusters" / "local").exists():
         up(directory)
@@ -90,13 +98,16 @@ def own_state(tmp_path: Path, monkeypatch):
 
 @pytest.fixture
 def patient(monkeypatch):
-    """A function that makes a listener: no limit of a wait is reached before a reason that holds the given words was told.
+    """A function that makes a listener: no limit of a wait is reached before a reason that holds
+    the given words was told.
 
-    Whoever gives the reason (the scheduler, a quota) may be slow, and what it says first may be another reason. So the clock of
-    those who wait stands still until then.
+    Whoever gives the reason (the scheduler, a quota) may be slow, and what it says first may be
+    another reason. So the clock of those who wait stands still until then.
     """
     now = [0.0]
-    monkeypatch.setattr("inferplan.rehearsal.engine.wait.waiter.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(
+        "inferplan.rehearsal.wait.waiter.time", SimpleNamespace(monotonic=lambda: now[0])
+    )
 
     def listener(words: str, hear=lambda _event: None):
         def listen(event):

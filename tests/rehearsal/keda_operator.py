@@ -1,7 +1,8 @@
-"""KEDA's operator and its API server for external metrics next to a simulated cluster, built from KEDA's pinned module.
+"""KEDA's operator and its API server for external metrics next to a simulated cluster, built from
+KEDA's pinned module.
 
-Both get certificates of the cluster's authority; in a cluster the operator makes them. A Service that is an external name brings the
-API server to 127.0.0.1. KEDA's admission webhooks do not run.
+Both get certificates of the cluster's authority; in a cluster the operator makes them. A Service
+that is an external name brings the API server to 127.0.0.1. KEDA's admission webhooks do not run.
 """
 
 from __future__ import annotations
@@ -14,24 +15,34 @@ from typing import Any
 
 import yaml
 
+from inferplan.progress import silent
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.definitions import installer
 from inferplan.rehearsal.cluster.pki import write_service_certificate
-from inferplan.rehearsal.progress import silent
 from inferplan.rehearsal.toolchain.build import ensure_source
 from inferplan.rehearsal.toolchain.pins import KEDA
-from tests.rehearsal.operator_programs import await_ready, free_ports, install, local_service, running
+from tests.rehearsal.operator_programs import (
+    await_ready,
+    free_ports,
+    install,
+    local_service,
+    running,
+)
 
 SPACE, SERVICE, OPERATOR = "keda", "keda-metrics-apiserver", "keda-operator"
 
 
 @contextlib.contextmanager
 def keda(cluster: Cluster, directory: Path) -> Iterator[tuple[int, int]]:
-    """Runs both programs on `cluster` until the block ends; they log into `directory`. Yields their process ids. Raises ToolchainError."""
+    """Runs both programs on `cluster` until the block ends; they log into `directory`. Yields their
+    process ids. Raises ToolchainError.
+    """
     programs = ensure_source(KEDA, silent)
     health, metrics, external, scrape = free_ports(4)
     certificates = directory / "certificates"
-    names = tuple(f"{name}{suffix}" for name in (OPERATOR, SERVICE) for suffix in ("", f".{SPACE}.svc"))
+    names = tuple(
+        f"{name}{suffix}" for name in (OPERATOR, SERVICE) for suffix in ("", f".{SPACE}.svc")
+    )
     write_service_certificate(certificates, cluster.pki, names)
     environment = {
         "KUBECONFIG": str(cluster.kubeconfig),
@@ -66,7 +77,11 @@ def keda(cluster: Cluster, directory: Path) -> Iterator[tuple[int, int]]:
         log = directory / "keda-operator.log"
         with (
             running([str(programs / OPERATOR), *operator], log, environment) as process,
-            running([str(programs / "keda-adapter"), *adapter], directory / "keda-adapter.log", environment) as server,
+            running(
+                [str(programs / "keda-adapter"), *adapter],
+                directory / "keda-adapter.log",
+                environment,
+            ) as server,
         ):
             await_ready(process, f"http://127.0.0.1:{health}/readyz", log)
             with _aggregated(api, programs / "service.yaml", external, (certificates / "ca.crt")):
@@ -75,19 +90,38 @@ def keda(cluster: Cluster, directory: Path) -> Iterator[tuple[int, int]]:
 
 @contextlib.contextmanager
 def _aggregated(api: Any, manifest: Path, port: int, authority: Path) -> Iterator[None]:
-    """The external metrics served by the API server; without their server, namespaces could not be deleted."""
+    """The external metrics served by the API server; without their server, namespaces could not be
+    deleted.
+    """
     document = yaml.safe_load(manifest.read_text())
     document["spec"]["service"]["port"] = port
     document["spec"]["caBundle"] = base64.b64encode(authority.read_bytes()).decode()
     path = "/apis/apiregistration.k8s.io/v1/apiservices"
     install(api, document)
     try:
-        watch = api.watch(path, {"fieldSelector": f"metadata.name={document['metadata']['name']}", "timeoutSeconds": "60"})
+        watch = api.watch(
+            path,
+            {
+                "fieldSelector": f"metadata.name={document['metadata']['name']}",
+                "timeoutSeconds": "60",
+            },
+        )
         with contextlib.closing(watch):
-            states = (live.get("status", {}).get("conditions", []) for kind, live in watch if kind != "BOOKMARK")
-            available = any(each["status"] == "True" for state in states for each in state if each["type"] == "Available")
+            states = (
+                live.get("status", {}).get("conditions", [])
+                for kind, live in watch
+                if kind != "BOOKMARK"
+            )
+            available = any(
+                each["status"] == "True"
+                for state in states
+                for each in state
+                if each["type"] == "Available"
+            )
         if not available:
-            raise RuntimeError("external.metrics.k8s.io is not available after 60 s: see the log of keda-adapter")
+            raise RuntimeError(
+                "external.metrics.k8s.io is not available after 60 s: see the log of keda-adapter"
+            )
         yield
     finally:
         api.request("DELETE", f"{path}/{document['metadata']['name']}")

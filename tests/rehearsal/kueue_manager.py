@@ -1,8 +1,9 @@
-"""Kueue's own manager as a process next to a simulated cluster, built and set up from its pinned module.
+"""Kueue's own manager as a process next to a simulated cluster, built and set up from its pinned
+module.
 
-It makes its own certificates, as it does in a cluster; a Service that is an external name brings the API server to 127.0.0.1. Beside
-its definitions come those of KubeRay and LeaderWorkerSet that it was made for, since it compares what it reads of them field by field.
-It runs neither of the two.
+It makes its own certificates, as it does in a cluster; a Service that is an external name brings
+the API server to 127.0.0.1. Beside its definitions come those of KubeRay and LeaderWorkerSet that
+it was made for, since it compares what it reads of them field by field. It runs neither of the two.
 """
 
 from __future__ import annotations
@@ -17,17 +18,29 @@ from typing import Any
 
 import yaml
 
+from inferplan.kube.api import Api
+from inferplan.progress import silent
 from inferplan.rehearsal.cluster import Cluster
-from inferplan.rehearsal.cluster.api import Api
-from inferplan.rehearsal.progress import silent
 from inferplan.rehearsal.toolchain.build import ensure_source
 from inferplan.rehearsal.toolchain.crds import CrdSource, crd_sources, source_files
 from inferplan.rehearsal.toolchain.pins import Source
-from tests.rehearsal.operator_programs import await_ready, free_ports, install, local_service, running
+from tests.rehearsal.operator_programs import (
+    await_ready,
+    free_ports,
+    install,
+    local_service,
+    running,
+)
 
 SPACE = "kueue-system"
 SERVICE, SECRET = "kueue-webhook-service", "kueue-webhook-server-cert"
-FRAMEWORKS = ("batch/job", "pod", "deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "ray.io/rayservice")
+FRAMEWORKS = (
+    "batch/job",
+    "pod",
+    "deployment",
+    "leaderworkerset.x-k8s.io/leaderworkerset",
+    "ray.io/rayservice",
+)
 """The integrations that the labels of a stack need; docs/queues.md names the same."""
 _CONVERTED = ("localqueues", "clusterqueues", "cohorts", "workloads", "multikueueclusters")
 
@@ -62,7 +75,9 @@ _MANAGED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Where the `program` is, the manifest of its `webhooks`, and the `definitions` of what it manages."""
+    """Where the `program` is, the manifest of its `webhooks`, and the `definitions` of what it
+    manages.
+    """
 
     program: Path
     webhooks: Path
@@ -70,9 +85,13 @@ class Parts:
 
 
 def parts() -> Parts:
-    """Everything of the pinned modules, built and fetched where the cache lacks it. Raises ToolchainError."""
+    """Everything of the pinned modules, built and fetched where the cache lacks it. Raises
+    ToolchainError.
+    """
     own = (source for source in crd_sources() if source.name == "kueue")
-    definitions = tuple(path for source in (*own, *_MANAGED) for path in source_files(source, silent))
+    definitions = tuple(
+        path for source in (*own, *_MANAGED) for path in source_files(source, silent)
+    )
     place = ensure_source(KUEUE, silent)
     return Parts(program=place / "kueue", webhooks=place / "webhooks.yaml", definitions=definitions)
 
@@ -89,7 +108,12 @@ def kueue(cluster: Cluster, parts: Parts, directory: Path) -> Iterator[None]:
     api = cluster.api()
     try:
         _install(api, parts, port)
-        command = [str(parts.program), f"--config={settings}", f"--kubeconfig={cluster.kubeconfig}", "--zap-log-level=2"]
+        command = [
+            str(parts.program),
+            f"--config={settings}",
+            f"--kubeconfig={cluster.kubeconfig}",
+            "--zap-log-level=2",
+        ]
         with running(command, log) as process:
             _hand_over(api, certificates)
             await_ready(process, f"http://127.0.0.1:{health}/readyz", log)
@@ -107,7 +131,11 @@ def _settings(port: int, health: int, certificates: Path) -> dict[str, Any]:
         "metrics": {"bindAddress": "0"},
         "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(certificates)},
         "leaderElection": {"leaderElect": False},
-        "internalCertManagement": {"enable": True, "webhookServiceName": SERVICE, "webhookSecretName": SECRET},
+        "internalCertManagement": {
+            "enable": True,
+            "webhookServiceName": SERVICE,
+            "webhookSecretName": SECRET,
+        },
         "clientConnection": {"qps": 300, "burst": 500},
         "integrations": {"frameworks": list(FRAMEWORKS)},
         # An API server of its own, for listing what waits; it would listen beyond 127.0.0.1.
@@ -118,12 +146,18 @@ def _settings(port: int, health: int, certificates: Path) -> dict[str, Any]:
 def _install(api: Api, parts: Parts, port: int) -> None:
     for document in local_service(SPACE, SERVICE):
         install(api, document)
-    install(api, {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": SPACE, "name": SECRET}})
+    install(
+        api,
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": SPACE, "name": SECRET}},
+    )
     for path in parts.definitions:
         install(api, json.loads(path.read_bytes()))
     service = {"namespace": SPACE, "name": SERVICE, "port": port}
     for plural in _CONVERTED:
-        conversion = {"clientConfig": {"service": {**service, "path": "/convert"}}, "conversionReviewVersions": ["v1"]}
+        conversion = {
+            "clientConfig": {"service": {**service, "path": "/convert"}},
+            "conversionReviewVersions": ["v1"],
+        }
         spec = {"conversion": {"strategy": "Webhook", "webhook": conversion}}
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.kueue.x-k8s.io"
         api.request("PATCH", path, {"spec": spec}, media="application/merge-patch+json")
@@ -133,8 +167,18 @@ def _install(api: Api, parts: Parts, port: int) -> None:
 
 
 def _webhooks(document: dict[str, Any], service: dict[str, Any]) -> dict[str, Any]:
-    """What Kueue's kustomization makes of its manifest: other names, and no webhook for the namespaces that Kueue itself lives on."""
-    others = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", SPACE]}]}
+    """What Kueue's kustomization makes of its manifest: other names, and no webhook for the
+    namespaces that Kueue itself lives on.
+    """
+    others = {
+        "matchExpressions": [
+            {
+                "key": "kubernetes.io/metadata.name",
+                "operator": "NotIn",
+                "values": ["kube-system", SPACE],
+            }
+        ]
+    }
     for each in document["webhooks"]:
         called = each["clientConfig"]["service"]
         called |= service
@@ -146,9 +190,15 @@ def _webhooks(document: dict[str, Any], service: dict[str, Any]) -> dict[str, An
 
 def _hand_over(api: Api, directory: Path) -> None:
     """Write the certificates that Kueue put into its Secret where its kubelet would mount them."""
-    watch = api.watch(f"/api/v1/namespaces/{SPACE}/secrets", {"fieldSelector": f"metadata.name={SECRET}"})
+    watch = api.watch(
+        f"/api/v1/namespaces/{SPACE}/secrets", {"fieldSelector": f"metadata.name={SECRET}"}
+    )
     try:
-        made = next(live["data"] for kind, live in watch if kind in ("ADDED", "MODIFIED") and (live.get("data") or {}).get("tls.crt"))
+        made = next(
+            live["data"]
+            for kind, live in watch
+            if kind in ("ADDED", "MODIFIED") and (live.get("data") or {}).get("tls.crt")
+        )
     finally:
         watch.close()
     for name, content in made.items():

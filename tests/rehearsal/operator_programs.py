@@ -1,4 +1,6 @@
-"""Starts and stops the programs of operators next to a simulated cluster, and installs their objects."""
+"""Starts and stops the programs of operators next to a simulated cluster, and installs their
+objects.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from inferplan.rehearsal.cluster.api import Api
+from inferplan.kube.api import Api
 
 _READY_SECONDS = 120
 _STOP_SECONDS = 30
@@ -21,7 +23,9 @@ _LOG_LINES = 15
 
 
 @contextlib.contextmanager
-def running(command: list[str], log: Path, environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    command: list[str], log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Runs `command` in the directory of its `log` until the block ends."""
     with log.open("wb") as stream:
         process = subprocess.Popen(
@@ -40,10 +44,15 @@ def running(command: list[str], log: Path, environment: Mapping[str, str] | None
 
 
 def await_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    """Return when `url` answers. Raises RuntimeError with the end of the log if the process ended, or after two minutes."""
+    """Return when `url` answers. Raises RuntimeError with the end of the log if the process ended,
+    or after two minutes.
+    """
     deadline = time.monotonic() + _READY_SECONDS
     while True:
-        with contextlib.suppress(OSError, urllib.error.URLError), urllib.request.urlopen(url, timeout=5):  # noqa: S310 - 127.0.0.1
+        with (
+            contextlib.suppress(OSError, urllib.error.URLError),
+            urllib.request.urlopen(url, timeout=5),  # noqa: S310 - 127.0.0.1
+        ):
             return
         if process.poll() is not None or time.monotonic() > deadline:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:])
@@ -76,5 +85,10 @@ def local_service(namespace: str, name: str) -> list[dict[str, Any]]:
     spec = {"type": "ExternalName", "externalName": "localhost"}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
-        {"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": namespace, "name": name}, "spec": spec},
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"namespace": namespace, "name": name},
+            "spec": spec,
+        },
     ]

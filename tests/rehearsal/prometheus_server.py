@@ -1,4 +1,6 @@
-"""Prometheus itself on 127.0.0.1, which scrapes a target of the test every second. Needs the program `prometheus` (Debian's package)."""
+"""Prometheus itself on 127.0.0.1, which scrapes a target of the test every second. Needs the
+program `prometheus` (Debian's package).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ scrape_configs:
 
 
 class Metrics:
-    """The target: `values` by series. A series that is not in it is not exposed; a target that is down answers nothing (503)."""
+    """The target: `values` by series. A series that is not in it is not exposed; a target that is
+    down answers nothing (503).
+    """
 
     def __init__(self, targets: Path) -> None:
         self.values: dict[str, float] = {}
@@ -47,7 +51,9 @@ def prometheus(directory: Path) -> Iterator[Metrics]:
         """Answers `/metrics`."""
 
         def do_GET(self) -> None:
-            body = "".join(f"{series} {value:g}\n" for series, value in metrics.values.items()).encode()
+            body = "".join(
+                f"{series} {value:g}\n" for series, value in metrics.values.items()
+            ).encode()
             self.send_response(503 if metrics.down else 200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.send_header("Content-Length", str(len(body)))
@@ -63,10 +69,16 @@ def prometheus(directory: Path) -> Iterator[Metrics]:
         try:
             metrics.target = f"127.0.0.1:{server.server_port}"
             metrics.list_targets(metrics.target)
-            (directory / "prometheus.yml").write_text(_CONFIG.format(targets=directory / "targets.json"))
+            (directory / "prometheus.yml").write_text(
+                _CONFIG.format(targets=directory / "targets.json")
+            )
             [port] = free_ports(1)
             metrics.address = f"http://127.0.0.1:{port}"
-            command = ["prometheus", f"--config.file={directory}/prometheus.yml", f"--storage.tsdb.path={directory}/data"]
+            command = [
+                "prometheus",
+                f"--config.file={directory}/prometheus.yml",
+                f"--storage.tsdb.path={directory}/data",
+            ]
             log = directory / "prometheus.log"
             with running([*command, f"--web.listen-address=127.0.0.1:{port}"], log) as process:
                 await_ready(process, f"{metrics.address}/-/ready", log)

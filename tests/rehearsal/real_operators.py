@@ -1,7 +1,9 @@
-"""Operators' own programs as processes next to a simulated cluster, where somebody has put them on this machine.
+"""Operators' own programs as processes next to a simulated cluster, where somebody has put them on
+this machine.
 
-It builds and fetches none: neither project can be had from the Go module proxy. In the folder that INFERPLAN_OPERATORS names, `lws` and
-`kuberay` each hold `manager`, the program of the project's image, and its definitions in `crds`. Every address is on 127.0.0.1.
+It builds and fetches none: neither project can be had from the Go module proxy. In the folder that
+INFERPLAN_OPERATORS names, `lws` and `kuberay` each hold `manager`, the program of the project's
+image, and its definitions in `crds`. Every address is on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ _HOOKS = {  # webhook: path, operations and resource, as in the manifests of Lea
         ("/mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset", ["CREATE", "UPDATE"], _SET),
         ("/mutate--v1-pod", ["CREATE"], ("", "v1", "pods")),
     ),
-    "validating": (("/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset", ["CREATE", "UPDATE"], _SET),),
+    "validating": (
+        ("/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset", ["CREATE", "UPDATE"], _SET),
+    ),
 }
 
 
@@ -50,7 +54,9 @@ def missing(name: str) -> str:
 
 @contextlib.contextmanager
 def leader_worker_set(cluster: Cluster, directory: Path) -> Iterator[None]:
-    """Runs the LeaderWorkerSet operator on `cluster` with its webhooks, under the cluster's own authority, until the block ends."""
+    """Runs the LeaderWorkerSet operator on `cluster` with its webhooks, under the cluster's own
+    authority, until the block ends.
+    """
     webhooks, health = free_port(), free_port()
     certificates = directory / "certificates"
     certificates.mkdir(parents=True)
@@ -66,7 +72,9 @@ def leader_worker_set(cluster: Cluster, directory: Path) -> Iterator[None]:
         "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
     }
     (directory / "settings.yaml").write_text(yaml.safe_dump(settings))
-    with _running("lws", cluster, directory, [f"--config={directory / 'settings.yaml'}"], health, {}):
+    with _running(
+        "lws", cluster, directory, [f"--config={directory / 'settings.yaml'}"], health, {}
+    ):
         _await(lambda: _answers(webhooks, "/", tls=True), directory / "lws.log", "the webhooks")
         for kind in _HOOKS:
             _install_webhooks(cluster, kind, webhooks)
@@ -82,18 +90,36 @@ def _install_webhooks(cluster: Cluster, kind: str, port: int) -> None:
             "sideEffects": "None",
             "failurePolicy": "Fail",
             "clientConfig": {"url": f"https://127.0.0.1:{port}{path}", "caBundle": authority},
-            "rules": [{"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": [plural]}],
+            "rules": [
+                {
+                    "apiGroups": [group],
+                    "apiVersions": [version],
+                    "operations": operations,
+                    "resources": [plural],
+                }
+            ],
         }
         for index, (path, operations, (group, version, plural)) in enumerate(_HOOKS[kind])
     ]
     plural, name = f"{kind}webhookconfigurations", f"{kind.capitalize()}WebhookConfiguration"
-    document = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": name, "metadata": {"name": "lws"}, "webhooks": hooks}
-    api_of(cluster).apply(f"/apis/admissionregistration.k8s.io/v1/{plural}/lws", document, manager="operators", force=True)
+    document = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": name,
+        "metadata": {"name": "lws"},
+        "webhooks": hooks,
+    }
+    api_of(cluster).apply(
+        f"/apis/admissionregistration.k8s.io/v1/{plural}/lws",
+        document,
+        manager="operators",
+        force=True,
+    )
 
 
 @contextlib.contextmanager
 def kuberay(cluster: Cluster, directory: Path) -> Iterator[None]:
-    """Runs KubeRay's operator on `cluster` until the block ends; in the place of every dashboard something says that all applications run.
+    """Runs KubeRay's operator on `cluster` until the block ends; in the place of every dashboard
+    something says that all applications run.
 
     No webhook is served: KubeRay's chart installs none.
     """
@@ -103,9 +129,21 @@ def kuberay(cluster: Cluster, directory: Path) -> Iterator[None]:
         thread = threading.Thread(target=dashboard.serve_forever)
         thread.start()
         try:
-            options = ["--enable-leader-election=false", "--metrics-addr=0", f"--health-probe-bind-address=127.0.0.1:{health}"]
-            # Dashboards have names of the cluster's DNS, which is not there: the operator asks a proxy for them.
-            with _running("kuberay", cluster, directory, options, health, {"HTTP_PROXY": f"http://127.0.0.1:{dashboard.server_port}"}):
+            options = [
+                "--enable-leader-election=false",
+                "--metrics-addr=0",
+                f"--health-probe-bind-address=127.0.0.1:{health}",
+            ]
+            # Dashboards have names of the cluster's DNS, which is not there: the operator asks a
+            # proxy for them.
+            with _running(
+                "kuberay",
+                cluster,
+                directory,
+                options,
+                health,
+                {"HTTP_PROXY": f"http://127.0.0.1:{dashboard.server_port}"},
+            ):
                 yield
         finally:
             dashboard.shutdown()
@@ -113,18 +151,31 @@ def kuberay(cluster: Cluster, directory: Path) -> Iterator[None]:
 
 
 class _Dashboard(BaseHTTPRequestHandler):
-    """Takes a Serve configuration for each head, by the name it is asked under, and reports its applications as running."""
+    """Takes a Serve configuration for each head, by the name it is asked under, and reports its
+    applications as running.
+    """
 
     protocol_version = "HTTP/1.1"
     _given: dict[str, Any] = {}
 
     def do_PUT(self) -> None:
-        self._given[self.headers["Host"]] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._given[self.headers["Host"]] = json.loads(
+            self.rfile.read(int(self.headers["Content-Length"]))
+        )
         self._say({})
 
     def do_GET(self) -> None:
-        named = [each["name"] for each in self._given.get(self.headers["Host"], {}).get("applications", [])]
-        self._say({"applications": {name: {"name": name, "status": "RUNNING", "deployments": {}} for name in named}})
+        named = [
+            each["name"]
+            for each in self._given.get(self.headers["Host"], {}).get("applications", [])
+        ]
+        self._say(
+            {
+                "applications": {
+                    name: {"name": name, "status": "RUNNING", "deployments": {}} for name in named
+                }
+            }
+        )
 
     def _say(self, answer: Any) -> None:
         body = json.dumps(answer).encode()
@@ -138,7 +189,14 @@ class _Dashboard(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def _running(name: str, cluster: Cluster, directory: Path, options: list[str], health: int, more: dict[str, str]) -> Iterator[None]:
+def _running(
+    name: str,
+    cluster: Cluster,
+    directory: Path,
+    options: list[str],
+    health: int,
+    more: dict[str, str],
+) -> Iterator[None]:
     folder, log = Path(os.environ[PLACE]) / name, directory / f"{name}.log"
     for path in sorted((folder / "crds").glob("*.yaml")):
         for document in yaml.load_all(path.read_bytes(), Loader=_Loader):
@@ -147,7 +205,9 @@ def _running(name: str, cluster: Cluster, directory: Path, options: list[str], h
     plain = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
     environment = plain | {"KUBECONFIG": str(cluster.kubeconfig)} | more
     with log.open("wb") as stream:
-        process = subprocess.Popen([folder / "manager", *options], env=environment, stdout=stream, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            [folder / "manager", *options], env=environment, stdout=stream, stderr=subprocess.STDOUT
+        )
     try:
         _await(lambda: process.poll() is not None or _answers(health, "/readyz"), log, name)
         if process.poll() is not None:
@@ -169,7 +229,11 @@ def _answers(port: int, path: str, *, tls: bool = False) -> bool:
     import ssl
 
     unproven = ssl._create_unverified_context()  # noqa: S323 - only whether something listens; the API server proves who
-    connection = http.client.HTTPSConnection("127.0.0.1", port, context=unproven) if tls else http.client.HTTPConnection("127.0.0.1", port)
+    connection = (
+        http.client.HTTPSConnection("127.0.0.1", port, context=unproven)
+        if tls
+        else http.client.HTTPConnection("127.0.0.1", port)
+    )
     with contextlib.closing(connection), contextlib.suppress(OSError):
         connection.request("GET", path)
         return connection.getresponse().status < 500 or tls

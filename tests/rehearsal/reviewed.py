@@ -8,12 +8,23 @@ _NOTHING_RUNS = "nothing runs in a fake pod"
 
 REVIEWED = {
     LWS: {
-        r"template-revision-hash$": "the operator keeps a ControllerRevision; here a changed template is seen by the StatefulSets themselves",
-        r"pod .*group-index$|pod .*worker-index$|leader pod .*group-key$": "its webhook writes them into each pod as it is admitted",
-        r"selector/matchLabels/.*group-key$": "a group's number is enough to tell its pods from others",
-        r"env/LWS_LEADER_ADDRESS|env/LWS_POD_NAME|env/LWS_WORKER_INDEX": "its webhook writes values, a template can only refer to them",
+        r"template-revision-hash$": (
+            "the operator keeps a ControllerRevision; here a changed template is seen by the"
+            " StatefulSets themselves"
+        ),
+        r"pod .*group-index$|pod .*worker-index$|leader pod .*group-key$": (
+            "its webhook writes them into each pod as it is admitted"
+        ),
+        r"selector/matchLabels/.*group-key$": (
+            "a group's number is enough to tell its pods from others"
+        ),
+        r"env/LWS_LEADER_ADDRESS|env/LWS_POD_NAME|env/LWS_WORKER_INDEX": (
+            "its webhook writes values, a template can only refer to them"
+        ),
         r"annotations/pulumi\.com/": "the rehearsal would wait for the StatefulSet as for the set",
-        r"StatefulSet <name>-\d+: owners$": "the set itself owns it, so that it goes with the set; no controller watches the leader",
+        r"StatefulSet <name>-\d+: owners$": (
+            "the set itself owns it, so that it goes with the set; no controller watches the leader"
+        ),
     },
     RAY: {
         r"pod: spec/.*(env/|/args|/command|Probe/)": _NOTHING_RUNS,

@@ -1,4 +1,6 @@
-"""Pairs of manifests from public threads, half broken and half harmless: what an audit says about each, on the real control plane."""
+"""Pairs of manifests from public threads, half broken and half harmless: what an audit says about
+each, on the real control plane.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,15 @@ import pytest
 import yaml
 
 from inferplan.audit.documents import read_manifests
-from inferplan.operations.auditing.audit import Audit, audit, findings
-from inferplan.operations.errors import RequestError
-from inferplan.operations.reporting.forms import as_html, as_json, as_markdown
+from inferplan.commands.audit.audit import Audit, audit, findings
+from inferplan.commands.report.forms import as_html, as_json, as_markdown
 from inferplan.rehearsal.cluster import clusters, delete, start
 from inferplan.rehearsal.cluster.operators import operator
 from inferplan.rehearsal.cluster.processes import running
 from inferplan.rehearsal.cluster.record import cluster_directory
 from inferplan.rehearsal.toolchain.build import ensure_source
 from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES, OPTIONAL
+from inferplan.workspace.errors import RequestError
 from tests.lanes import in_full
 from tests.rehearsal.test_cluster_lifecycle import listening_addresses
 
@@ -51,7 +53,10 @@ spec: {services: {A: {replicas: 1, resources: {limits: [x]}, extraPodSpec: {main
 CORPUS = Path(__file__).with_name("audit")
 BASES = yaml.safe_load((CORPUS / "bases.yaml").read_text())
 PAIRS = {
-    name: pair for path in sorted(CORPUS.glob("*.yaml")) if path.stem != "bases" for name, pair in yaml.safe_load(path.read_text()).items()
+    name: pair
+    for path in sorted(CORPUS.glob("*.yaml"))
+    if path.stem != "bases"
+    for name, pair in yaml.safe_load(path.read_text()).items()
 }
 # One harmless pair, and one for an operator; the example of the page is a broken one.
 SAMPLE = ("more-replicas-with-room", "dynamo-surge-without-room")
@@ -65,21 +70,45 @@ def edited(text: str, edits: list[list[str]]) -> str:
 
 
 def sides(pair: dict[str, Any]) -> tuple[str, str]:
-    """The old and the new manifests: the base with what holds `before`, then with the edits. `rewrite` edits what `append` adds."""
-    base, added = edited(BASES[pair["base"]], pair.get("before", [])), "".join(f"---\n{pair[key]}" for key in ("append",) if key in pair)
-    new = edited(base, pair["edits"]) + edited(added, pair["rewrite"]) if "rewrite" in pair else edited(base + added, pair["edits"])
-    return base + added, new + "".join(f"---\n{pair[key]}" for key in ("append_new",) if key in pair)
+    """The old and the new manifests: the base with what holds `before`, then with the edits.
+    `rewrite` edits what `append` adds.
+    """
+    base, added = (
+        edited(BASES[pair["base"]], pair.get("before", [])),
+        "".join(f"---\n{pair[key]}" for key in ("append",) if key in pair),
+    )
+    new = (
+        edited(base, pair["edits"]) + edited(added, pair["rewrite"])
+        if "rewrite" in pair
+        else edited(base + added, pair["edits"])
+    )
+    return base + added, new + "".join(
+        f"---\n{pair[key]}" for key in ("append_new",) if key in pair
+    )
 
 
-def fleet(count: int, gpus: int, taint: str = "", devices: int = 0, load: int = 0) -> dict[str, Any]:
+def fleet(
+    count: int, gpus: int, taint: str = "", devices: int = 0, load: int = 0
+) -> dict[str, Any]:
     taints = [{"key": "nvidia.com/gpu", "value": taint, "effect": "NoSchedule"}] if taint else []
     labels = {"accelerator": "h100"}
     pools: list[dict[str, Any]] = [
-        {"name": "gpu", "count": count, "labels": labels, "taints": taints, "allocatable": {"nvidia.com/gpu": gpus}}
+        {
+            "name": "gpu",
+            "count": count,
+            "labels": labels,
+            "taints": taints,
+            "allocatable": {"nvidia.com/gpu": gpus},
+        }
     ]
     if devices:
         pools[0]["devices"] = [
-            {"driver": "gpu.nvidia.com", "count": devices, "attributes": {"type": "gpu"}, "capacity": {"memory": "80Gi"}}
+            {
+                "driver": "gpu.nvidia.com",
+                "count": devices,
+                "attributes": {"type": "gpu"},
+                "capacity": {"memory": "80Gi"},
+            }
         ]
     held = [{"pool": "gpu", "pods": load, "requests": {"nvidia.com/gpu": 1}}] if load else []
     return {"kind": "Fleet", "pools": [*pools, {"name": "cpu", "count": 1}], "load": held}
@@ -87,13 +116,24 @@ def fleet(count: int, gpus: int, taint: str = "", devices: int = 0, load: int = 
 
 def run(folder: Path, pair: dict[str, Any]) -> Audit:
     old, new = sides(pair)
-    for name, text in (("old", old), ("new", new), ("nodes", yaml.safe_dump(fleet(**pair["nodes"])))):
+    for name, text in (
+        ("old", old),
+        ("new", new),
+        ("nodes", yaml.safe_dump(fleet(**pair["nodes"]))),
+    ):
         (folder / f"{name}.yaml").write_text(text)
     if "existing" in pair:
         (folder / "existing.yaml").write_text(pair["existing"])
     options: dict[str, Any] = {"existing": [folder / "existing.yaml"]} if "existing" in pair else {}
-    options |= {"operators": [pair["operator"]] if "operator" in pair else [], "drain": pair.get("drain", False)}
-    options |= {"deployer": pair.get("deployer", "kubectl"), "kubernetes": pair.get("kubernetes"), "nodes": folder / "nodes.yaml"}
+    options |= {
+        "operators": [pair["operator"]] if "operator" in pair else [],
+        "drain": pair.get("drain", False),
+    }
+    options |= {
+        "deployer": pair.get("deployer", "kubectl"),
+        "kubernetes": pair.get("kubernetes"),
+        "nodes": folder / "nodes.yaml",
+    }
     return audit(folder / "new.yaml", old=folder / "old.yaml", **options)
 
 
@@ -108,14 +148,23 @@ def test_the_corpus_has_sixty_pairs_and_both_sides_of_each_are_readable(tmp_path
             assert read_manifests(tmp_path / "side.yaml"), name
 
 
-@pytest.mark.parametrize("name", [*SAMPLE, *in_full(*(name for name in PAIRS if name not in SAMPLE))])
+@pytest.mark.parametrize(
+    "name", [*SAMPLE, *in_full(*(name for name in PAIRS if name not in SAMPLE))]
+)
 def test_a_pair_is_judged_as_its_thread_says(name, tmp_path):
     pair = PAIRS[name]
-    for source in (OPTIONAL.get(pair.get("operator", "").partition("=")[0]), CONTROL_PLANES.get(pair.get("kubernetes", ""))):
+    for source in (
+        OPTIONAL.get(pair.get("operator", "").partition("=")[0]),
+        CONTROL_PLANES.get(pair.get("kubernetes", "")),
+    ):
         if source is not None:
             ensure_source(source)
     result = run(tmp_path, pair)
-    blamed = {(each.code, each.object, each.field) for each in result.findings.details if each.weight == "blocked"}
+    blamed = {
+        (each.code, each.object, each.field)
+        for each in result.findings.details
+        if each.weight == "blocked"
+    }
     if expected := pair.get("expect"):
         assert (expected["code"], expected["object"], expected["field"]) in blamed
     else:
@@ -126,13 +175,17 @@ def test_a_pair_is_judged_as_its_thread_says(name, tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["all-replicas-stop-at-once", "budget-over-one-replica", "budget-with-one-to-spare"])
+@pytest.mark.parametrize(
+    "name", ["all-replicas-stop-at-once", "budget-over-one-replica", "budget-with-one-to-spare"]
+)
 def test_a_busy_controller_manager_changes_no_verdict(name, tmp_path):
     over = threading.Event()
 
     def stop_now_and_then() -> None:
         while not over.wait(0.2):
-            for directory in (cluster_directory(each) for each in clusters() if each.startswith("audit-")):
+            for directory in (
+                cluster_directory(each) for each in clusters() if each.startswith("audit-")
+            ):
                 for pid in running(directory).get("kube-controller-manager", ()):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGSTOP)
@@ -149,8 +202,13 @@ def test_a_busy_controller_manager_changes_no_verdict(name, tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("name", "programs"), [("keda", {"keda-operator", "keda-webhooks"}), ("envoy-gateway", {"envoy-gateway"})])
-def test_the_programs_of_an_operator_listen_on_this_machine_only_and_find_no_credentials_of_its_user(monkeypatch, name, programs):
+@pytest.mark.parametrize(
+    ("name", "programs"),
+    [("keda", {"keda-operator", "keda-webhooks"}), ("envoy-gateway", {"envoy-gateway"})],
+)
+def test_the_programs_of_an_operator_listen_on_this_machine_only_and_find_no_credentials_of_its_user(
+    monkeypatch, name, programs
+):
     ensure_source(OPTIONAL[name])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-of-the-user")
     live = start(f"{name}-alone")
@@ -159,7 +217,9 @@ def test_the_programs_of_an_operator_listen_on_this_machine_only_and_find_no_cre
             pids = [pid for each in programs for pid in running(live.directory)[each]]
             assert listening_addresses(pids) == {"0100007F"}
             variables = [Path(f"/proc/{pid}/environ").read_text().split("\0") for pid in pids]
-            assert all(f"HOME={live.directory}" in each and "canary" not in str(each) for each in variables)
+            assert all(
+                f"HOME={live.directory}" in each and "canary" not in str(each) for each in variables
+            )
         assert not programs & running(live.directory).keys()
     finally:
         delete(f"{name}-alone")
@@ -198,24 +258,47 @@ spec:
 
 @pytest.mark.parametrize("deployer", ["kubectl", *in_full("flux")])
 def test_no_secret_value_is_in_findings_or_report(tmp_path, deployer):
-    (tmp_path / "old.yaml").write_text(SECRETS.replace("no label", "ops").replace("{x: canary-map}", "canary-text"))
+    (tmp_path / "old.yaml").write_text(
+        SECRETS.replace("no label", "ops").replace("{x: canary-map}", "canary-text")
+    )
     (tmp_path / "new.yaml").write_text(SECRETS.replace("load:1", "load:2"))
     (tmp_path / "nodes.yaml").write_text("kind: Fleet\npools: [{name: cpu, count: 1}]\n")
-    result = audit(tmp_path / "new.yaml", old=tmp_path / "old.yaml", nodes=tmp_path / "nodes.yaml", deployer=deployer)
-    rejected = {(each.object, each.field) for each in result.findings.details if each.weight == "blocked"}
-    assert {("Job default/load", "spec.template"), ("Secret default/keys", "metadata.labels")} <= rejected
-    for text in (findings.save(result.findings), as_markdown(result.report), as_html(result.report), as_json(result.report)):
+    result = audit(
+        tmp_path / "new.yaml",
+        old=tmp_path / "old.yaml",
+        nodes=tmp_path / "nodes.yaml",
+        deployer=deployer,
+    )
+    rejected = {
+        (each.object, each.field) for each in result.findings.details if each.weight == "blocked"
+    }
+    assert {
+        ("Job default/load", "spec.template"),
+        ("Secret default/keys", "metadata.labels"),
+    } <= rejected
+    for text in (
+        findings.save(result.findings),
+        as_markdown(result.report),
+        as_html(result.report),
+        as_json(result.report),
+    ):
         assert "canary" not in str(text)
 
 
 def test_the_example_of_the_page_runs(tmp_path):
     pair = PAIRS["surge-on-a-pool-of-one-node"]
     old, new = sides(pair)
-    for name, text in (("old", old), ("new", new), ("nodes", yaml.safe_dump(fleet(**pair["nodes"])))):
+    for name, text in (
+        ("old", old),
+        ("new", new),
+        ("nodes", yaml.safe_dump(fleet(**pair["nodes"]))),
+    ):
         (tmp_path / f"{name}.yaml").write_text(text)
     page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
     code = page.split("```python\n")[1].split("```")[0]
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 3, done.stderr
     assert "blocked no-room Deployment llm/server spec.strategy" in done.stdout
 
@@ -224,8 +307,13 @@ def test_the_example_of_the_page_runs(tmp_path):
 def test_what_the_api_server_rejects_of_a_nodes_file_is_one_line(tmp_path):
     (tmp_path / "a.yaml").write_text(MALFORMED)
     nodes = tmp_path / "nodes.yaml"
-    nodes.write_text("kind: Fleet\npools: [{name: a, count: 1}]\ndeviceClasses:\n- {name: h, expressions: ['(((']}\n")
-    with pytest.raises(RequestError, match=rf"^{nodes}:4: DeviceClass h: .* Syntax error") as caught:
+    nodes.write_text(
+        "kind: Fleet\npools: [{name: a, count: 1}]\ndeviceClasses:\n- {name: h, expressions:"
+        " ['(((']}\n"
+    )
+    with pytest.raises(
+        RequestError, match=rf"^{nodes}:4: DeviceClass h: .* Syntax error"
+    ) as caught:
         audit(tmp_path / "a.yaml", nodes=nodes)
     assert "\n" not in str(caught.value)
 
@@ -235,7 +323,11 @@ def test_malformed_objects_of_operators_are_findings(tmp_path):
     (tmp_path / "a.yaml").write_text(MALFORMED)
     (tmp_path / "nodes.yaml").write_text("kind: Fleet\npools: [{name: a, count: 1}]\n")
     result = audit(tmp_path / "a.yaml", nodes=tmp_path / "nodes.yaml", timeout=10)
-    assert {each.object.partition(" ")[0] for each in result.findings.details if each.weight == "blocked"} == {
+    assert {
+        each.object.partition(" ")[0]
+        for each in result.findings.details
+        if each.weight == "blocked"
+    } == {
         "DynamoGraphDeployment",
         "LeaderWorkerSet",
         "RayService",
@@ -245,15 +337,22 @@ def test_malformed_objects_of_operators_are_findings(tmp_path):
 def test_hostile_input_is_one_line_each_and_starts_no_cluster(tmp_path):
     (tmp_path / "bomb.yaml").write_text(
         "a: &a [x,x,x,x,x,x,x,x,x]\n"
-        + "".join(f"{c}: &{c} [{','.join([f'*{p}'] * 9)}]\n" for p, c in zip("abcdefg", "bcdefgh", strict=True))
+        + "".join(
+            f"{c}: &{c} [{','.join([f'*{p}'] * 9)}]\n"
+            for p, c in zip("abcdefg", "bcdefgh", strict=True)
+        )
     )
-    (tmp_path / "tag.yaml").write_text("apiVersion: v1\nkind: !!python/object/apply:os.system [touch /tmp/x]\n")
+    (tmp_path / "tag.yaml").write_text(
+        "apiVersion: v1\nkind: !!python/object/apply:os.system [touch /tmp/x]\n"
+    )
     (tmp_path / "nodes.yaml").write_text("kind: Fleet\npools: [{name: cpu, count: 1}]\n")
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    code = "from inferplan.cli.main import run; run()"
+    code = "from inferplan.commands.main import run; run()"
     for name in ("bomb", "tag"):
         command = [sys.executable, "-c", code, "audit", f"{name}.yaml", "--nodes", "nodes.yaml"]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 2
         assert len(done.stderr.strip().splitlines()) == 1
         assert f"{name}.yaml:" in done.stderr

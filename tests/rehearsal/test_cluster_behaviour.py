@@ -1,4 +1,6 @@
-"""The control plane is real: admission, quota, scheduling and controllers decide, and only the kubelets are missing."""
+"""The control plane is real: admission, quota, scheduling and controllers decide, and only the
+kubelets are missing.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inferplan.kube.api import ApiError
 from inferplan.kube.quantity import amount, canonical
-from inferplan.rehearsal.cluster.api import ApiError
 from tests.patience import PATIENCE_SECONDS
 from tests.unit.kube.quantities import NOT_QUANTITIES, QUANTITIES, texts
 
@@ -57,7 +59,11 @@ def nodes(api):
         name = f"node-{uuid.uuid4().hex[:8]}"
         annotations = {"kwok.x-k8s.io/node": "fake"} if fake else {}
         metadata = {"name": name, "annotations": annotations, "labels": {"only": name}}
-        api.request("POST", "/api/v1/nodes", {"metadata": metadata, "status": {"capacity": capacity, "allocatable": capacity}})
+        api.request(
+            "POST",
+            "/api/v1/nodes",
+            {"metadata": metadata, "status": {"capacity": capacity, "allocatable": capacity}},
+        )
         made.append(name)
         return name
 
@@ -67,20 +73,33 @@ def nodes(api):
 
 
 def pod_spec(node, resources=None, **rest):
-    container = {"name": "main", "image": "example/none:1", "resources": {"limits": resources or {}}}
-    return {"nodeSelector": {"only": node}, "containers": [container], "automountServiceAccountToken": False, **rest}
+    container = {
+        "name": "main",
+        "image": "example/none:1",
+        "resources": {"limits": resources or {}},
+    }
+    return {
+        "nodeSelector": {"only": node},
+        "containers": [container],
+        "automountServiceAccountToken": False,
+        **rest,
+    }
 
 
 def create(api, namespace, plural, name, spec):
     """Create an object in a namespace; `plural` may carry its API's path."""
     base = plural if "/" in plural else f"/api/v1/{plural}"
     root, _, kind = base.rpartition("/")
-    return api.request("POST", f"{root}/namespaces/{namespace}/{kind}", {"metadata": {"name": name}, "spec": spec})
+    return api.request(
+        "POST", f"{root}/namespaces/{namespace}/{kind}", {"metadata": {"name": name}, "spec": spec}
+    )
 
 
 def until(api, path, name, test):
     """The first state of the object that passes the test."""
-    watch = api.watch(path, {"timeoutSeconds": str(PATIENCE_SECONDS), "fieldSelector": f"metadata.name={name}"})
+    watch = api.watch(
+        path, {"timeoutSeconds": str(PATIENCE_SECONDS), "fieldSelector": f"metadata.name={name}"}
+    )
     try:
         for kind, thing in watch:
             if kind in {"ADDED", "MODIFIED"} and test(thing):
@@ -99,7 +118,9 @@ def refused_on_trial(api, path, body):
 
 
 def condition(thing, kind):
-    return next((each for each in thing["status"].get("conditions", ()) if each["type"] == kind), {})
+    return next(
+        (each for each in thing["status"].get("conditions", ()) if each["type"] == kind), {}
+    )
 
 
 def is_true(kind):
@@ -114,16 +135,36 @@ def test_deployment_with_bound_volume_becomes_available_on_fake_node(api, namesp
     size = {"storage": "1Ti"}
     shared = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
     nfs = {"server": "nfs.example", "path": "/models"}
-    api.request("POST", "/api/v1/persistentvolumes", {"metadata": {"name": volume}, "spec": {**shared, "capacity": size, "nfs": nfs}})
-    create(api, namespace, "persistentvolumeclaims", "models", {**shared, "volumeName": volume, "resources": {"requests": size}})
+    api.request(
+        "POST",
+        "/api/v1/persistentvolumes",
+        {"metadata": {"name": volume}, "spec": {**shared, "capacity": size, "nfs": nfs}},
+    )
+    create(
+        api,
+        namespace,
+        "persistentvolumeclaims",
+        "models",
+        {**shared, "volumeName": volume, "resources": {"requests": size}},
+    )
     labels = {"app": "served"}
-    pod = pod_spec(nodes(SMALL), {"nvidia.com/gpu": 1}, volumes=[{"name": "m", "persistentVolumeClaim": {"claimName": "models"}}])
+    pod = pod_spec(
+        nodes(SMALL),
+        {"nvidia.com/gpu": 1},
+        volumes=[{"name": "m", "persistentVolumeClaim": {"claimName": "models"}}],
+    )
     template = {"metadata": {"labels": labels}, "spec": pod}
     create(
-        api, namespace, "/apis/apps/v1/deployments", "served", {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+        api,
+        namespace,
+        "/apis/apps/v1/deployments",
+        "served",
+        {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
     )
 
-    ready = until(api, f"/apis/apps/v1/namespaces/{namespace}/deployments", "served", is_true("Available"))
+    ready = until(
+        api, f"/apis/apps/v1/namespaces/{namespace}/deployments", "served", is_true("Available")
+    )
 
     assert ready["status"]["availableReplicas"] == 2
     assert api.request("GET", f"/api/v1/persistentvolumes/{volume}")["status"]["phase"] == "Bound"
@@ -131,7 +172,13 @@ def test_deployment_with_bound_volume_becomes_available_on_fake_node(api, namesp
 
 
 def test_a_job_runs_to_completion_on_a_fake_node(api, namespace, nodes):
-    create(api, namespace, "/apis/batch/v1/jobs", "once", {"template": {"spec": pod_spec(nodes(SMALL), restartPolicy="Never")}})
+    create(
+        api,
+        namespace,
+        "/apis/batch/v1/jobs",
+        "once",
+        {"template": {"spec": pod_spec(nodes(SMALL), restartPolicy="Never")}},
+    )
 
     done = until(api, f"/apis/batch/v1/namespaces/{namespace}/jobs", "once", is_true("Complete"))
 
@@ -141,7 +188,9 @@ def test_a_job_runs_to_completion_on_a_fake_node(api, namespace, nodes):
 def test_pods_do_not_start_on_nodes_that_are_not_fake(api, namespace, nodes):
     untended, fake = nodes(SMALL, fake=False), nodes(SMALL)
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    create(api, namespace, "pods", "waits", pod_spec(untended, tolerations=[{"operator": "Exists"}]))
+    create(
+        api, namespace, "pods", "waits", pod_spec(untended, tolerations=[{"operator": "Exists"}])
+    )
     until(api, pods, "waits", is_true("PodScheduled"))
     create(api, namespace, "pods", "runs", pod_spec(fake))
     until(api, pods, "runs", is_true("Ready"))
@@ -153,16 +202,22 @@ def test_pods_do_not_start_on_nodes_that_are_not_fake(api, namespace, nodes):
 def test_pod_that_does_not_fit_stays_pending_with_reason_of_scheduler(api, namespace, nodes):
     create(api, namespace, "pods", "large", pod_spec(nodes(SMALL), {"nvidia.com/gpu": 3}))
 
-    def too_small(pod):  # the first refusal may be about the taint that a new node bears until it is ready
+    def too_small(
+        pod,
+    ):  # the first refusal may be about the taint that a new node bears until it is ready
         return "Insufficient nvidia.com/gpu" in condition(pod, "PodScheduled").get("message", "")
 
     pod = until(api, f"/api/v1/namespaces/{namespace}/pods", "large", too_small)
 
-    assert (condition(pod, "PodScheduled")["reason"], pod["status"]["phase"]) == ("Unschedulable", "Pending")
+    assert (condition(pod, "PodScheduled")["reason"], pod["status"]["phase"]) == (
+        "Unschedulable",
+        "Pending",
+    )
 
 
 def test_the_restricted_pod_security_profile_is_enforced(api, spaces, nodes):
-    # Labelled from the start: admission has a copy of its own of every namespace, which follows a change a moment later.
+    # Labelled from the start: admission has a copy of its own of every namespace, which follows a
+    # change a moment later.
     namespace = spaces(**{"pod-security.kubernetes.io/enforce": "restricted"})
     with pytest.raises(ApiError, match='violates PodSecurity "restricted:latest"') as caught:
         create(api, namespace, "pods", "root", pod_spec(nodes(SMALL)))
@@ -172,9 +227,15 @@ def test_the_restricted_pod_security_profile_is_enforced(api, spaces, nodes):
 
 def test_a_quota_on_accelerators_is_enforced(api, namespace, nodes):
     create(api, namespace, "resourcequotas", "q", {"hard": {"requests.nvidia.com/gpu": "1"}})
-    until(api, f"/api/v1/namespaces/{namespace}/resourcequotas", "q", lambda each: bool(each["status"].get("hard")))
+    until(
+        api,
+        f"/api/v1/namespaces/{namespace}/resourcequotas",
+        "q",
+        lambda each: bool(each["status"].get("hard")),
+    )
     greedy = {"metadata": {"name": "greedy"}, "spec": pod_spec(nodes(SMALL), {"nvidia.com/gpu": 2})}
-    # Admission judges by a copy of its own, which follows the quota a moment later and tells nobody: it is asked on trial until then.
+    # Admission judges by a copy of its own, which follows the quota a moment later and tells
+    # nobody: it is asked on trial until then.
     pods, began = f"/api/v1/namespaces/{namespace}/pods", time.monotonic()
     while (said := refused_on_trial(api, pods, greedy)) == "":
         assert time.monotonic() - began < PATIENCE_SECONDS
@@ -186,37 +247,61 @@ def test_a_quota_on_accelerators_is_enforced(api, namespace, nodes):
 def test_priority_classes_and_limit_ranges_set_defaults_of_pods(api, namespace, nodes):
     limit = {"type": "Container", "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "250m"}}
     create(api, namespace, "limitranges", "defaults", {"limits": [limit]})
-    pod = create(api, namespace, "pods", "plain", pod_spec(nodes(SMALL), priorityClassName="system-cluster-critical"))
+    pod = create(
+        api,
+        namespace,
+        "pods",
+        "plain",
+        pod_spec(nodes(SMALL), priorityClassName="system-cluster-critical"),
+    )
 
     assert pod["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "250m"}
     assert pod["spec"]["priority"] == 2_000_000_000
 
 
 def dry_run(api, amounts):
-    """Return what the API server makes of `amounts` as memory of the containers of one pod template."""
+    """Return what the API server makes of `amounts` as memory of the containers of one pod
+    template.
+    """
     containers = [
-        {"name": f"c{place}", "image": "example/none:1", "resources": {"limits": {"memory": each}}} for place, each in enumerate(amounts)
+        {"name": f"c{place}", "image": "example/none:1", "resources": {"limits": {"memory": each}}}
+        for place, each in enumerate(amounts)
     ]
-    template = {"metadata": {"name": "quantities"}, "template": {"spec": {"containers": containers}}}
+    template = {
+        "metadata": {"name": "quantities"},
+        "template": {"spec": {"containers": containers}},
+    }
     answer = api.request("POST", "/api/v1/namespaces/default/podtemplates?dryRun=All", template)
-    return [each["resources"]["limits"]["memory"] for each in answer["template"]["spec"]["containers"]]
+    return [
+        each["resources"]["limits"]["memory"] for each in answer["template"]["spec"]["containers"]
+    ]
 
 
 def test_the_api_server_reads_quantities_as_we_do(api):
-    values, written = [Decimal(value) for _, value, _ in QUANTITIES], [each for _, _, each in QUANTITIES]
+    values, written = (
+        [Decimal(value) for _, value, _ in QUANTITIES],
+        [each for _, _, each in QUANTITIES],
+    )
     answers = dry_run(api, [text for text, _, _ in QUANTITIES])
-    assert [amount(each) for each in answers] == [value.quantize(Decimal("0.001"), ROUND_UP) for value in values]
+    assert [amount(each) for each in answers] == [
+        value.quantize(Decimal("0.001"), ROUND_UP) for value in values
+    ]
     # What we declare comes back as it was declared.
     assert dry_run(api, written) == written
 
 
 @pytest.mark.parametrize("text", NOT_QUANTITIES)
 def test_api_server_rejects_the_quantities_that_we_reject(api, text):
-    with pytest.raises(ApiError, match=r"quantities must match the regular expression|unable to parse quantity's suffix"):
+    with pytest.raises(
+        ApiError,
+        match=r"quantities must match the regular expression|unable to parse quantity's suffix",
+    ):
         dry_run(api, [text])
 
 
 @settings(max_examples=10)
 @given(st.lists(texts(), min_size=30, max_size=30))
 def test_api_server_reads_generated_quantities_as_we_do(api, several):
-    assert [canonical(each) for each in dry_run(api, several)] == [canonical(each) for each in several]
+    assert [canonical(each) for each in dry_run(api, several)] == [
+        canonical(each) for each in several
+    ]

@@ -1,4 +1,6 @@
-"""A problem that cannot be repaired ends in one error: the problem, the remedy, and the last log lines of the program."""
+"""A problem that cannot be repaired ends in one error: the problem, the remedy, and the last log
+lines of the program.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.errors import ClusterError, DiskFullError, ForeignClusterError, RehearsalError
 from inferplan.rehearsal.cluster import require_owned, start
 from inferplan.rehearsal.cluster.processes import running
-from inferplan.rehearsal.errors import ClusterError, DiskFullError, ForeignClusterError, RehearsalError
 from inferplan.rehearsal.toolchain import ensure
 from inferplan.rehearsal.toolchain.build import toolchain_digest
 from tests.lanes import in_full
@@ -22,7 +24,9 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def altered_cache(tmp_path, monkeypatch):
-    """A function that puts a cache in place whose programs are the real ones, except for those given."""
+    """A function that puts a cache in place whose programs are the real ones, except for those
+    given.
+    """
     real = ensure()
 
     def alter(replaced):
@@ -46,7 +50,9 @@ def altered_cache(tmp_path, monkeypatch):
     return alter
 
 
-def test_error_quotes_log_of_component_that_died_and_other_components_are_ended(own_state, altered_cache):
+def test_error_quotes_log_of_component_that_died_and_other_components_are_ended(
+    own_state, altered_cache
+):
     altered_cache({"kube-scheduler": "#!/bin/sh\necho 'Error: the flag is odd' >&2\nexit 3\n"})
 
     with pytest.raises(ClusterError) as caught:
@@ -90,7 +96,10 @@ def small_disk(tmp_path):
 
     def mount(kibibytes):
         command = ["/bin/mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "small", str(place)]
-        if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        if (
+            os.geteuid() != 0
+            or subprocess.run(command, capture_output=True, check=False).returncode != 0
+        ):
             pytest.skip("only root may mount a small disk to fill")
         return place
 
@@ -106,7 +115,9 @@ def test_full_disk_is_reported_for_us_and_for_components(small_disk, monkeypatch
     with pytest.raises(DiskFullError) as caught:
         start("full")
 
-    assert f"no space left on the disk that holds {place}/state/clusters/full" in caught.value.message
+    assert (
+        f"no space left on the disk that holds {place}/state/clusters/full" in caught.value.message
+    )
     assert caught.value.remedy == "free some space there and run the same command again"
     assert running(place / "state" / "clusters" / "full") == {}
 
@@ -134,7 +145,8 @@ def test_foreign_cluster_is_rejected_without_a_request_to_it(tmp_path):
         foreign = tmp_path / "foreign"
         address = f"https://127.0.0.1:{server.getsockname()[1]}"
         foreign.write_text(
-            f"current-context: prod\ncontexts: [{{name: prod, context: {{cluster: c}}}}]\nclusters: [{{name: c, cluster: {{server: '{address}'}}}}]\n"
+            "current-context: prod\ncontexts: [{name: prod, context: {cluster: c}}]\nclusters:"
+            f" [{{name: c, cluster: {{server: '{address}'}}}}]\n"
         )
         with pytest.raises(ForeignClusterError) as caught:
             require_owned(foreign)
@@ -143,7 +155,11 @@ def test_foreign_cluster_is_rejected_without_a_request_to_it(tmp_path):
         with pytest.raises(BlockingIOError):
             server.accept()
 
-    assert caught.value.message == f"{address} (context prod of {foreign}) was not started by this rehearsal, so nothing is sent there"
+    assert (
+        caught.value.message
+        == f"{address} (context prod of {foreign}) was not started by this rehearsal, so nothing is"
+        " sent there"
+    )
 
 
 def test_cluster_with_our_address_and_another_authority_is_rejected(cluster, tmp_path):
@@ -161,10 +177,14 @@ def test_cluster_with_another_uid_is_rejected(cluster, tmp_path, monkeypatch):
     home.mkdir(parents=True)
     for name in ("kubeconfig", "pki"):
         (home / name).symlink_to(cluster.directory / name)
-    (home / "record.json").write_text(json.dumps(json.loads((cluster.directory / "record.json").read_text()) | {"uid": "another"}))
+    (home / "record.json").write_text(
+        json.dumps(json.loads((cluster.directory / "record.json").read_text()) | {"uid": "another"})
+    )
     monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path))
 
-    with pytest.raises(ForeignClusterError, match=f"is cluster {cluster.uid}, the record in .* says another"):
+    with pytest.raises(
+        ForeignClusterError, match=f"is cluster {cluster.uid}, the record in .* says another"
+    ):
         require_owned(home / "kubeconfig")
 
 

@@ -1,4 +1,6 @@
-"""A simulated cluster is created once, reused while it is healthy, and leaves nothing after its deletion."""
+"""A simulated cluster is created once, reused while it is healthy, and leaves nothing after its
+deletion.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.errors import ClusterError
+from inferplan.progress import StepFinished
 from inferplan.rehearsal.cluster import delete, start, status
 from inferplan.rehearsal.cluster.components import COMPONENTS
 from inferplan.rehearsal.cluster.processes import end, running
-from inferplan.rehearsal.errors import ClusterError
-from inferplan.rehearsal.progress import StepFinished
 
 pytestmark = pytest.mark.cluster
 
@@ -43,9 +45,13 @@ def test_cluster_is_created_reused_repaired_and_deleted(own_state):
 
     assert made.outcome == "created"
     assert made.get("/version")["gitVersion"] == made.version == "v1.34.4"
-    assert [event.step for event in events if isinstance(event, StepFinished)] == [f"start {each}" for each in COMPONENTS]
+    assert [event.step for event in events if isinstance(event, StepFinished)] == [
+        f"start {each}" for each in COMPONENTS
+    ]
     secrets = [made.kubeconfig, *(made.directory / "pki").iterdir()]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}, "only the owner can read the keys"
+    assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}, (
+        "only the owner can read the keys"
+    )
     assert stat.S_IMODE(made.directory.stat().st_mode) == 0o700
     assert start("life").outcome == "reused"
 
@@ -65,7 +71,9 @@ def test_cluster_is_created_reused_repaired_and_deleted(own_state):
     assert not delete("life")
 
 
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="this system has no /proc/net/tcp to look at")
+@pytest.mark.skipif(
+    not Path("/proc/net/tcp").exists(), reason="this system has no /proc/net/tcp to look at"
+)
 def test_components_listen_on_loopback_and_etcd_has_no_port(cluster):
     pids = {component: each[0] for component, each in running(cluster.directory).items()}
 

@@ -1,4 +1,6 @@
-"""After a run that was killed, a dead component or a foreign program, the next start returns a working cluster."""
+"""After a run that was killed, a dead component or a foreign program, the next start returns a
+working cluster.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,21 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.progress import Notice
 from inferplan.rehearsal.cluster import delete, require_owned, start, status
 from inferplan.rehearsal.cluster.components import API_SERVER, COMPONENTS
 from inferplan.rehearsal.cluster.processes import end, running
 from inferplan.rehearsal.cluster.startup import is_free
-from inferplan.rehearsal.progress import Notice
 from tests.lanes import in_full
 
 pytestmark = pytest.mark.cluster
 
-# Goes no further than the step that the second argument names until it is told to, or dies once the file is there that the third names.
+# Goes no further than the step that the second argument names until it is told to, or dies once the
+# file is there that the third names.
 START = """
 import os, signal, sys
 from inferplan.rehearsal.cluster import start
-from inferplan.rehearsal.progress import line_of
+from inferplan.progress import line_of
 
 _, name, step, last_file = sys.argv
 held = []
@@ -78,11 +81,15 @@ def one_of_each(directory):
 
 @pytest.fixture(scope="module")
 def starts(state_directory):  # noqa: ARG001 - it must be set before a cluster starts
-    """The results of two processes that started the cluster `victim` at the same time: outcome and uid of each."""
+    """The results of two processes that started the cluster `victim` at the same time: outcome and
+    uid of each.
+    """
     first = starting("victim", held_at="start etcd")
     await_line(first, "start etcd")
     second = starting("victim")
-    await_line(second, f"start the cluster victim: waiting for process {first.pid} that is doing the same")
+    await_line(
+        second, f"start the cluster victim: waiting for process {first.pid} that is doing the same"
+    )
     outputs = [each.communicate("go on\n")[0] for each in (first, second)]
     return [output.strip().splitlines()[-1].split()[1:] for output in outputs]
 
@@ -105,7 +112,9 @@ def test_cluster_outlives_processes_that_started_it(victim):
     assert status("victim") == "running"
 
 
-@pytest.mark.parametrize("component", ["etcd", *in_full(*(each for each in COMPONENTS if each != "etcd"))])
+@pytest.mark.parametrize(
+    "component", ["etcd", *in_full(*(each for each in COMPONENTS if each != "etcd"))]
+)
 def test_a_killed_component_is_started_again_and_the_data_is_kept(victim, component):
     kill(running(victim.directory)[component][0])
 
@@ -124,7 +133,9 @@ def test_hanging_component_is_restarted(victim):
     mended = start("victim")
 
     assert mended.outcome == "repaired"
-    assert mended.repairs == ("kube-scheduler reports a problem: its process is stopped, so it is started again",)
+    assert mended.repairs == (
+        "kube-scheduler reports a problem: its process is stopped, so it is started again",
+    )
     assert running(victim.directory)["kube-scheduler"] != [frozen]
 
 
@@ -139,7 +150,9 @@ def test_cluster_keeps_its_data_after_restart_of_computer(victim):
     mended = start("victim")
 
     assert (mended.outcome, mended.uid) == ("repaired", victim.uid)
-    assert mended.repairs == ("the computer was restarted, so the control plane is started again with its data",)
+    assert mended.repairs == (
+        "the computer was restarted, so the control plane is started again with its data",
+    )
 
 
 def test_status_is_broken_until_cluster_is_repaired(victim):
@@ -242,7 +255,9 @@ def test_delete_finishes_a_delete_that_was_killed_and_spares_similar_processes(v
     impostor.symlink_to("/bin/sleep")
     others = [
         subprocess.Popen([impostor, "600"]),
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", f"{made.directory}/etcd"]),
+        subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(600)", f"{made.directory}/etcd"]
+        ),
     ]
     try:
         assert delete("victim")

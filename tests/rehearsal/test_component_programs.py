@@ -1,4 +1,6 @@
-"""Programs that declare our components themselves, on one control plane: every object is accepted and ready, and a second run changes nothing."""
+"""Programs that declare our components themselves, on one control plane: every object is accepted
+and ready, and a second run changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ import pytest
 
 from inferplan.components.nodes.fake_nodes import cpu_nodes, fake_nodes
 from inferplan.components.public.handles import PoolHandle
+from inferplan.rehearsal.apply.applier import Applier
+from inferplan.rehearsal.apply.run import Outcome, apply, down
 from inferplan.rehearsal.cluster import Cluster
-from inferplan.rehearsal.engine.apply.applier import Applier
-from inferplan.rehearsal.engine.apply.run import Outcome, apply, down
 from tests.lanes import in_full
 from tests.unit.components import yaml_program
 from tests.unit.components.programs import EXAMPLES, answer_stack_references, config, planned
@@ -29,8 +31,13 @@ def rehearsed(example: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -
     def program() -> Any:
         """The example, and the nodes that its cluster has."""
         for pool in pools:
-            for node in (*fake_nodes(pool.name, PoolHandle.model_validate(pool.inputs)), *cpu_nodes(3)):
-                pulumi.CustomResource("kubernetes:core/v1:Node", f"node-{node['metadata']['name']}", node)
+            for node in (
+                *fake_nodes(pool.name, PoolHandle.model_validate(pool.inputs)),
+                *cpu_nodes(3),
+            ):
+                pulumi.CustomResource(
+                    "kubernetes:core/v1:Node", f"node-{node['metadata']['name']}", node
+                )
         if example == "yaml":
             return yaml_program.run(yaml_program.read(folder / "Pulumi.yaml"))
         return runpy.run_path(str(folder), run_name="__main__") and None

@@ -1,4 +1,6 @@
-"""A journal, a passphrase or a cluster that is not as expected: the stack's own objects stay its own, and nothing is replaced."""
+"""A journal, a passphrase or a cluster that is not as expected: the stack's own objects stay its
+own, and nothing is replaced.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.rehearsal.apply.inventory import unrecorded
 from inferplan.rehearsal.cluster import start
-from inferplan.rehearsal.engine.apply.inventory import unrecorded
 from tests.lanes import in_full
 from tests.rehearsal.commands import ROOT, changed_objects, inferplan, up
 
@@ -37,19 +39,33 @@ def damage(journal: Path, how: str) -> None:
             journal.write_bytes(bytes(range(256)) * 40)
         case "a line":
             lines = text.split(b"\n")
-            odd = {"fact": "intend", "key": ["Pod", None, 3], "apiVersion": 1, "order": "x", "state": {"inputs": {}}}
+            odd = {
+                "fact": "intend",
+                "key": ["Pod", None, 3],
+                "apiVersion": 1,
+                "order": "x",
+                "state": {"inputs": {}},
+            }
             lines[len(lines) // 2] = json.dumps(odd).encode()
-            journal.write_bytes(b"\n".join([*lines[:-1], b"[1]", b'{"fact": "gone"}', b"\x00\xff", b""]))
+            journal.write_bytes(
+                b"\n".join([*lines[:-1], b"[1]", b'{"fact": "gone"}', b"\x00\xff", b""])
+            )
         case "emptied":
             journal.write_bytes(b"")
         case "deleted":
             journal.unlink()
         case "of another cluster":
-            journal.write_bytes(re.sub(rb'"cluster":"[^"]*"', b'"cluster":"another"', text, count=1))
+            journal.write_bytes(
+                re.sub(rb'"cluster":"[^"]*"', b'"cluster":"another"', text, count=1)
+            )
 
 
-@pytest.mark.parametrize("how", ["half", *in_full("deleted", "garbage", "a line", "emptied", "of another cluster")])
-def test_a_damaged_journal_is_named_and_the_objects_of_the_stack_stay_its_own(local_state, journal, how):
+@pytest.mark.parametrize(
+    "how", ["half", *in_full("deleted", "garbage", "a line", "emptied", "of another cluster")]
+)
+def test_a_damaged_journal_is_named_and_the_objects_of_the_stack_stay_its_own(
+    local_state, journal, how
+):
     damage(journal, how)
     told = inferplan(local_state, "recover", "local", "--engine", "rehearsal", "--dry-run")
     assert told.returncode == 0, told.stderr
@@ -78,10 +94,15 @@ def test_down_removes_what_a_damaged_journal_does_not_name(local_state, journal,
 def objects(api):
     secrets = api.request("GET", "/api/v1/namespaces/inference/secrets")["items"]
     deployments = api.request("GET", "/apis/apps/v1/namespaces/inference/deployments")["items"]
-    return {each["metadata"]["name"]: each.get("data") or each["metadata"]["generation"] for each in (*secrets, *deployments)}
+    return {
+        each["metadata"]["name"]: each.get("data") or each["metadata"]["generation"]
+        for each in (*secrets, *deployments)
+    }
 
 
-def test_without_the_passphrase_no_secret_is_compared_or_replaced(local_state, journal, api, monkeypatch):
+def test_without_the_passphrase_no_secret_is_compared_or_replaced(
+    local_state, journal, api, monkeypatch
+):
     assert journal.is_file()
     before = objects(api)
     monkeypatch.setattr("tests.rehearsal.commands._PRESET", {"COLUMNS": "1000"})
@@ -101,38 +122,58 @@ def test_without_the_passphrase_no_secret_is_compared_or_replaced(local_state, j
     assert objects(api) == before
 
 
-def test_recover_after_an_interrupted_down_creates_nothing_without_consent(local_state, journal, monkeypatch):
+def test_recover_after_an_interrupted_down_creates_nothing_without_consent(
+    local_state, journal, monkeypatch
+):
     lock = journal.with_name("run.lock")
     lock.write_text(json.dumps({"pid": 1, "command": "down", "since": 0}))
-    monkeypatch.setattr("inferplan.cli.recover.rehearse", lambda *_, **_more: pytest.fail("it creates the stack again"))
+    monkeypatch.setattr(
+        "inferplan.commands.recover.command.rehearse",
+        lambda *_, **_more: pytest.fail("it creates the stack again"),
+    )
     told = inferplan(local_state, "recover", "local", "--engine", "rehearsal")
     assert told.returncode == 1
     assert "a down that did not finish" in told.stderr
     assert "inferplan down local" in told.stderr
     assert "recover local --yes" in told.stderr
     agreed = []
-    monkeypatch.setattr("inferplan.cli.recover.rehearse", lambda *_, **_more: agreed.append(True))
-    assert inferplan(local_state, "recover", "local", "--engine", "rehearsal", "--yes").returncode == 0
+    monkeypatch.setattr(
+        "inferplan.commands.recover.command.rehearse", lambda *_, **_more: agreed.append(True)
+    )
+    assert (
+        inferplan(local_state, "recover", "local", "--engine", "rehearsal", "--yes").returncode == 0
+    )
     assert agreed
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_termination_ends_in_the_line_of_an_interrupt(tmp_path, name):
-    program = "import os, signal, sys; from inferplan.cli import main as m, schema; "
+    program = "import os, signal, sys; from inferplan.commands import main as m, schema; "
     program += f"schema.command = lambda: os.kill(os.getpid(), signal.{name}); m.run(['schema'])"
     command = [sys.executable, "-c", program]
     # Under nohup, the tests themselves ignore SIGHUP, and what they start inherits that.
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
-    assert done.stderr == "inferplan: interrupted; what was done stays. To continue, run: inferplan schema\n"
+    assert (
+        done.stderr
+        == "inferplan: interrupted; what was done stays. To continue, run: inferplan schema\n"
+    )
     assert not list(tmp_path.iterdir())
 
 
 def test_make_tells_the_passphrase_that_it_exports_to_its_own_commands_only(tmp_path):
     show = tmp_path / "show.mk"
-    show.write_text(f"include {ROOT}/Makefile\nshow:\n\t@echo $$PULUMI_CONFIG_PASSPHRASE:$$INFERPLAN_DEFAULT_PASSPHRASE\n")
+    show.write_text(
+        f"include {ROOT}/Makefile\nshow:\n\t@echo"
+        " $$PULUMI_CONFIG_PASSPHRASE:$$INFERPLAN_DEFAULT_PASSPHRASE\n"
+    )
     outputs = [
         subprocess.run(
             ["/usr/bin/make", "--no-print-directory", "-f", str(show), "show"],
@@ -156,12 +197,29 @@ def test_the_next_commands_of_make_up_begin_with_the_export(local_state, journal
     assert updated.index(line) < updated.index("inferplan status local")
 
 
-def test_a_cordoned_node_is_named_with_the_command_and_holds_up_nothing_else(local_state, journal, api):
+def test_a_cordoned_node_is_named_with_the_command_and_holds_up_nothing_else(
+    local_state, journal, api
+):
     assert journal.is_file()
     path, media = "/api/v1/nodes/l40s-1", "application/merge-patch+json"
-    api.request("PATCH", path, {"spec": {"unschedulable": True}}, media=media, query={"fieldManager": "kubectl-cordon"})
+    api.request(
+        "PATCH",
+        path,
+        {"spec": {"unschedulable": True}},
+        media=media,
+        query={"fieldManager": "kubectl-cordon"},
+    )
     try:
         updated = up(local_state)
     finally:
-        api.request("PATCH", path, {"spec": {"unschedulable": None}}, media=media, query={"fieldManager": "kubectl-cordon"})
-    assert "note: no new pod starts on cordoned nodes: l40s-1. To allow it: kubectl uncordon l40s-1" in updated
+        api.request(
+            "PATCH",
+            path,
+            {"spec": {"unschedulable": None}},
+            media=media,
+            query={"fieldManager": "kubectl-cordon"},
+        )
+    assert (
+        "note: no new pod starts on cordoned nodes: l40s-1. To allow it: kubectl uncordon l40s-1"
+        in updated
+    )

@@ -1,4 +1,6 @@
-"""`inferplan doctor` against a real API server: it names what a rack lacks, and its own commands repair that."""
+"""`inferplan doctor` against a real API server: it names what a rack lacks, and its own commands
+repair that.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import subprocess
 import pytest
 import yaml
 
-from inferplan.cli import main
+from inferplan.commands import main
 from inferplan.rehearsal.cluster import Cluster
 from tests.rehearsal.commands import ROOT
 from tests.rehearsal.rack import bare_rack
@@ -21,12 +23,17 @@ pytestmark = [
     pytest.mark.skipif(not KUBECTL, reason="no kubectl on PATH, through which a cluster is asked"),
 ]
 CLASS = "doctor-nginx"
-EDITS = {"context: onprem": "context: rack", "ingressClassName: nginx": f"ingressClassName: {CLASS}"}
+EDITS = {
+    "context: onprem": "context: rack",
+    "ingressClassName: nginx": f"ingressClassName: {CLASS}",
+}
 
 
 @pytest.fixture
 def rack(cluster: Cluster, tmp_path, monkeypatch):
-    """The shared cluster as the context `rack`, with two Gaudi servers that nobody has labelled, and the file of a stack for it."""
+    """The shared cluster as the context `rack`, with two Gaudi servers that nobody has labelled,
+    and the file of a stack for it.
+    """
     text = (ROOT / "stacks" / "Pulumi.onprem.yaml").read_text()
     for old, new in EDITS.items():
         assert old in text
@@ -47,7 +54,9 @@ def doctor(stack, capsys, *codes: int) -> dict[str, list[dict[str, str]]]:
     with pytest.raises(SystemExit) as ended:
         main.run(["doctor", str(stack), "--json"])
     document = json.loads(capsys.readouterr().out)
-    assert int(ended.value.code or 0) in codes, [each for each in document["findings"] if each["result"] != "ok"]
+    assert int(ended.value.code or 0) in codes, [
+        each for each in document["findings"] if each["result"] != "ok"
+    ]
     findings: dict[str, list[dict[str, str]]] = {}
     for each in document["findings"]:
         findings.setdefault(each["check"], []).append(each)
@@ -57,13 +66,25 @@ def doctor(stack, capsys, *codes: int) -> dict[str, list[dict[str, str]]]:
 def test_doctor_prints_commands_that_repair_its_findings(rack, capsys):
     stack = rack / "Pulumi.rack.yaml"
     before = doctor(stack, capsys, 1)
-    [labels], [runtime], [ingress] = before["node labels"], before["runtime classes"], before["ingress"]
+    [labels], [runtime], [ingress] = (
+        before["node labels"],
+        before["runtime classes"],
+        before["ingress"],
+    )
     assert {each["result"] for each in (labels, runtime, ingress)} == {"error"}
-    assert labels["remedy"] == "kubectl --context rack label node doctor-0 doctor-1 inferplan.dev/pool=gaudi2"
+    assert (
+        labels["remedy"]
+        == "kubectl --context rack label node doctor-0 doctor-1 inferplan.dev/pool=gaudi2"
+    )
     assert [each["result"] for each in (*before["operators"], *before["rights"])] == ["ok", "ok"]
     for each in (labels, runtime):
         subprocess.run(each["remedy"], shell=True, check=True, capture_output=True)  # noqa: S602 - a user pastes it into a shell
-    manifest = {"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": CLASS}, "spec": {"controller": "x.y/z"}}
+    manifest = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "IngressClass",
+        "metadata": {"name": CLASS},
+        "spec": {"controller": "x.y/z"},
+    }
     (rack / "class.json").write_text(json.dumps(manifest))
     kubectl("apply", "-f", str(rack / "class.json"))
     try:
@@ -71,7 +92,15 @@ def test_doctor_prints_commands_that_repair_its_findings(rack, capsys):
         after = doctor(stack, capsys, 0, 1)
     finally:
         kubectl("delete", f"ingressclass/{CLASS}", "runtimeclass/habana")
-    repaired = ("node labels", "node taints", "devices", "node sizes", "runtime classes", "ingress", "rights")
+    repaired = (
+        "node labels",
+        "node taints",
+        "devices",
+        "node sizes",
+        "runtime classes",
+        "ingress",
+        "rights",
+    )
     assert {each["result"] for check in repaired for each in after[check]} == {"ok"}
 
 
@@ -82,8 +111,14 @@ def test_doctor_prints_permissions_that_an_account_lacks(rack, capsys):
     (rack / "kubeconfig").write_text(yaml.safe_dump(config))
     findings = doctor(rack / "Pulumi.rack.yaml", capsys, 1)
     [labels] = findings["node labels"]
-    assert labels["message"] == "could not ask: user 'intern@acme.example' may not list nodes; needs permission list nodes"
-    assert any("deployments.apps in namespace inference" in each["message"] for each in findings["rights"])
+    assert (
+        labels["message"]
+        == "could not ask: user 'intern@acme.example' may not list nodes; needs permission list"
+        " nodes"
+    )
+    assert any(
+        "deployments.apps in namespace inference" in each["message"] for each in findings["rights"]
+    )
     # An administrator pastes the command, and the question is answered.
     administrator = {**os.environ, "KUBECONFIG": str(rack / "administrator")}
     del config["users"][0]["user"]["as"]
@@ -93,7 +128,12 @@ def test_doctor_prints_permissions_that_an_account_lacks(rack, capsys):
         [granted] = doctor(rack / "Pulumi.rack.yaml", capsys, 1)["node labels"]
     finally:
         for kind in ("clusterrole", "clusterrolebinding"):
-            subprocess.run([KUBECTL, "delete", kind, "inferplan-doctor-nodes"], check=True, env=administrator, capture_output=True)
+            subprocess.run(
+                [KUBECTL, "delete", kind, "inferplan-doctor-nodes"],
+                check=True,
+                env=administrator,
+                capture_output=True,
+            )
     assert granted["message"].startswith("pool gaudi2: 0 of 2 nodes")
 
 

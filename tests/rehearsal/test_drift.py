@@ -1,4 +1,6 @@
-"""Changes of a running stack's objects: `drift` and `status` report those by hand, the next `up` reverts them, scalers are left alone."""
+"""Changes of a running stack's objects: `drift` and `status` report those by hand, the next `up`
+reverts them, scalers are left alone.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,27 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.drift.cluster import simulated
-from inferplan.operations.drift.drift import drift
-from inferplan.operations.drift.finding import Finding, Words, document, lines
-from inferplan.operations.workspace import open_workspace
+from inferplan.kube.api import Api, ApiError
+from inferplan.pulumi_engine.recording import Recording
+from inferplan.rehearsal.apply.objects import MANAGER
 from inferplan.rehearsal.cluster import start
-from inferplan.rehearsal.cluster.api import Api, ApiError
 from inferplan.rehearsal.cluster.record import Cluster
-from inferplan.rehearsal.engine.apply.objects import MANAGER
-from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.updating.drift.cluster import simulated
+from inferplan.updating.drift.drift import drift
+from inferplan.updating.drift.finding import Finding, Words, document, lines
+from inferplan.workspace.workspace import open_workspace
 from tests.lanes import in_full
 from tests.rehearsal.commands import STACK, changed_objects, inferplan, up
-from tests.rehearsal.hand_edits import EDITS, GATEWAY, HIDDEN, SCALER, SERVICE, SILENT, Edit, resolved
+from tests.rehearsal.hand_edits import (
+    EDITS,
+    GATEWAY,
+    HIDDEN,
+    SCALER,
+    SERVICE,
+    SILENT,
+    Edit,
+    resolved,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -34,8 +45,18 @@ OBJECTS = """  inferplan:extraObjects:
       rules: [{apiGroups: [""], resources: [configmaps], verbs: [get]}]
 """
 _VARIABLE = [{"name": "BAZ", "value": "1"}]
-_CONTAINERS = {"containers": [{"name": "nginx", "env": _VARIABLE}], "initContainers": [{"name": "prepare", "env": _VARIABLE}]}
-VARIABLE = Edit("a variable", GATEWAY, "", {"spec": {"template": {"spec": _CONTAINERS}}}, "strategic", "kubectl-set")
+_CONTAINERS = {
+    "containers": [{"name": "nginx", "env": _VARIABLE}],
+    "initContainers": [{"name": "prepare", "env": _VARIABLE}],
+}
+VARIABLE = Edit(
+    "a variable",
+    GATEWAY,
+    "",
+    {"spec": {"template": {"spec": _CONTAINERS}}},
+    "strategic",
+    "kubectl-set",
+)
 BY_A_PROGRAM = replace(VARIABLE, manager="node-fetch")
 WORDS = Words(command="inferplan up local", file="Pulumi.local.yaml", kubectl="kubectl")
 
@@ -51,7 +72,9 @@ class Running:
     api: Api
 
     def findings(self) -> tuple[Finding, ...]:
-        """The differences that `drift` finds now; its texts never show what was written into a Secret."""
+        """The differences that `drift` finds now; its texts never show what was written into a
+        Secret.
+        """
         with simulated(self.cluster) as cluster:
             result = drift(self.recording, "inference", cluster, secrets_known=True)
         assert HIDDEN not in "\n".join(lines(result, WORDS)) + json.dumps(document(result, WORDS))
@@ -77,7 +100,10 @@ def running(local_up, tmp_path_factory) -> Iterator[Running]:
     """The local stack with a scaled gateway and two objects of the user's own."""
     folder = local_up[0]
     file = tmp_path_factory.mktemp("drift") / "Pulumi.local.yaml"
-    file.write_text(STACK.replace("inferplan:gateway: {", "inferplan:gateway: {autoscaling: {maxReplicas: 5}, ") + OBJECTS)
+    file.write_text(
+        STACK.replace("inferplan:gateway: {", "inferplan:gateway: {autoscaling: {maxReplicas: 5}, ")
+        + OBJECTS
+    )
     up(folder, file)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INFERPLAN_STATE_DIR", str(folder))
@@ -107,14 +133,25 @@ def make(running):
 
 def restored(api: Api, path: str, before: dict[str, Any]) -> bool:
     """Write the object as it was; False if a controller changed it at the same time."""
-    metadata = {name: value for name, value in before["metadata"].items() if name not in ("resourceVersion", "uid", "managedFields")}
+    metadata = {
+        name: value
+        for name, value in before["metadata"].items()
+        if name not in ("resourceVersion", "uid", "managedFields")
+    }
     try:
         now = api.request("GET", path)["metadata"]
     except ApiError:
-        api.request("POST", path.rpartition("/")[0], {**before, "metadata": metadata}, query={"fieldManager": MANAGER})
+        api.request(
+            "POST",
+            path.rpartition("/")[0],
+            {**before, "metadata": metadata},
+            query={"fieldManager": MANAGER},
+        )
         return True
     try:
-        if "managedFields" not in now:  # the edit removed the last recorded field, and the server stopped recording
+        if (
+            "managedFields" not in now
+        ):  # the edit removed the last recorded field, and the server stopped recording
             api.apply(path, {**before, "metadata": metadata}, manager=MANAGER, force=True)
             return True
         metadata |= {name: now[name] for name in ("resourceVersion", "managedFields")}
@@ -135,7 +172,14 @@ def test_changes_by_scalers_controllers_and_foreign_labels_are_not_drift(running
 
 def test_manual_changes_are_reported_together_and_reverted_by_one_update(running):
     """It keeps the number of replicas that a scaler set, and removes what a person added."""
-    running.send("image", "replicas", "Secret value", "another variable", "Service deleted", "a scaler at work")
+    running.send(
+        "image",
+        "replicas",
+        "Secret value",
+        "another variable",
+        "Service deleted",
+        "a scaler at work",
+    )
     status, told = running.run("status"), running.run("drift")
     assert (status.returncode, told.returncode) == (3, 3)
     assert "spec.replicas is 3, the file says 2" in status.stdout
@@ -143,7 +187,10 @@ def test_manual_changes_are_reported_together_and_reverted_by_one_update(running
         "spec.replicas is 3, the stack declares 2",
         "by: kubectl with subresource scale",
         "to keep it, set models.llama-3-8b.replicas in ",
-        "image is docker.io/vllm/vllm-openai:v0.1.0, the stack declares docker.io/vllm/vllm-openai:v0.33",
+        (
+            "image is docker.io/vllm/vllm-openai:v0.1.0, the stack declares"
+            " docker.io/vllm/vllm-openai:v0.33"
+        ),
         "by: kubectl-set at 20",
         'data["api-key"] is [not shown], the stack declares [not shown]',
         "{'name': 'DEBUG', 'value': '[not shown]'}, the stack does not declare it",
@@ -153,7 +200,10 @@ def test_manual_changes_are_reported_together_and_reverted_by_one_update(running
     assert HIDDEN not in told.stdout + told.stderr
     updated = running.up()
     assert changed_objects(updated) == 3
-    assert "note: Deployment inference/llama-3-8b: spec.replicas is 3, the stack declares 2 (changed by kubectl with" in updated
+    assert (
+        "note: Deployment inference/llama-3-8b: spec.replicas is 3, the stack declares 2 (changed"
+        " by kubectl with" in updated
+    )
     assert "it is set back. To keep it, set models.llama-3-8b.replicas in " in updated
     assert running.findings() == ()
     assert running.api.request("GET", GATEWAY)["spec"]["replicas"] == 3
@@ -189,8 +239,13 @@ def test_a_scaler_that_is_gone_does_not_explain_replicas(running, make):
         ("Deployment", "spec.replicas", "rescale"),
     }
     assert "spec.replicas is 4, the file says 2" in running.run("status").stdout
-    assert "creates its scaler, which does not exist and decides about it" in running.run("drift").stdout
-    assert "it stays until the scaler, which does not exist and is created, changes it" in running.up()
+    assert (
+        "creates its scaler, which does not exist and decides about it"
+        in running.run("drift").stdout
+    )
+    assert (
+        "it stays until the scaler, which does not exist and is created, changes it" in running.up()
+    )
     assert (running.findings(), running.api.request("GET", GATEWAY)["spec"]["replicas"]) == ((), 4)
 
 
@@ -222,13 +277,19 @@ def test_update_reverts_reported_drift(running):
             edit.send(running.api)
     before = {(each.key, each.path) for each in running.findings()}
     running.up()
-    assert not before & {(each.key, each.path) for each in running.findings() if each.action != "leave"}
+    assert not before & {
+        (each.key, each.path) for each in running.findings() if each.action != "leave"
+    }
 
 
 @pytest.mark.full
 def test_deleted_config_map_is_reported_at_its_mount(running):
     gateway = running.api.request("GET", GATEWAY)
-    (name,) = (each["configMap"]["name"] for each in gateway["spec"]["template"]["spec"]["volumes"] if "configMap" in each)
+    (name,) = (
+        each["configMap"]["name"]
+        for each in gateway["spec"]["template"]["spec"]["volumes"]
+        if "configMap" in each
+    )
     running.api.request("DELETE", f"/api/v1/namespaces/inference/configmaps/{name}")
     status = running.run("status")
     for each in ("Deployment inference/gateway", "mounts ConfigMap", "its next pod cannot start"):

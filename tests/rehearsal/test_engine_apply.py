@@ -12,13 +12,30 @@ from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.batch.v1 import Job
-from pulumi_kubernetes.core.v1 import ConfigMap, ConfigMapPatch, Namespace, PersistentVolume, PersistentVolumeClaim, Secret
+from pulumi_kubernetes.core.v1 import (
+    ConfigMap,
+    ConfigMapPatch,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Secret,
+)
 
-from inferplan.rehearsal.engine.apply.run import applied, apply, down
-from inferplan.rehearsal.engine.wait.object_events import Applied, ApplyFailed, Ready
-from inferplan.rehearsal.engine.wire.values import Secret as Marked
-from inferplan.rehearsal.errors import ProgramFailed
-from tests.rehearsal.engine_programs import PROJECT, Node, api_of, exists, model, names, objects_in, platform, pod
+from inferplan.errors import ProgramFailed
+from inferplan.pulumi_engine.values import Secret as Marked
+from inferplan.rehearsal.apply.run import applied, apply, down
+from inferplan.rehearsal.wait.object_events import Applied, ApplyFailed, Ready
+from tests.rehearsal.engine_programs import (
+    PROJECT,
+    Node,
+    api_of,
+    exists,
+    model,
+    names,
+    objects_in,
+    platform,
+    pod,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -43,11 +60,17 @@ def test_eight_deployments_become_available_after_their_gates(up):
         f"available-{index}": 1 for index in range(8)
     }
     for index in range(8):
-        gate_ready = next(at for at, event in enumerate(events) if isinstance(event, Ready) and event.target.name == f"model-{index}-gate")
+        gate_ready = next(
+            at
+            for at, event in enumerate(events)
+            if isinstance(event, Ready) and event.target.name == f"model-{index}-gate"
+        )
         server_applied = next(
             at
             for at, e in enumerate(events)
-            if isinstance(e, Applied) and e.target.kind == "Deployment" and e.target.name == f"model-{index}"
+            if isinstance(e, Applied)
+            and e.target.kind == "Deployment"
+            and e.target.name == f"model-{index}"
         )
         assert gate_ready < server_applied
 
@@ -55,11 +78,17 @@ def test_eight_deployments_become_available_after_their_gates(up):
 def test_a_second_run_changes_nothing(cluster, up):
     program = functools.partial(in_default, models=1)
     first = up(program)
-    versions = {name: each["metadata"]["resourceVersion"] for name, each in objects_in(cluster, "default").items()}
+    versions = {
+        name: each["metadata"]["resourceVersion"]
+        for name, each in objects_in(cluster, "default").items()
+    }
     second = up(program)
     assert second.total_changes == 0
     assert len(second.unchanged) == len(first.created)
-    assert {name: each["metadata"]["resourceVersion"] for name, each in objects_in(cluster, "default").items()} == versions
+    assert {
+        name: each["metadata"]["resourceVersion"]
+        for name, each in objects_in(cluster, "default").items()
+    } == versions
 
 
 def test_only_an_object_that_changes_gets_an_intent(cluster, up):
@@ -101,7 +130,12 @@ def test_removing_a_model_prunes_its_objects_and_no_others(cluster, up):
 
 
 def test_objects_of_another_stack_are_not_pruned(cluster, up):
-    apply(lambda: ConfigMap("c", metadata={"name": "others"}, data={}), cluster, project=PROJECT, stack="other")
+    apply(
+        lambda: ConfigMap("c", metadata={"name": "others"}, data={}),
+        cluster,
+        project=PROJECT,
+        stack="other",
+    )
     up(lambda: ConfigMap("c", metadata={"name": "mine"}, data={}))
     assert exists(cluster, "/api/v1/namespaces/default/configmaps/others")
 
@@ -114,9 +148,14 @@ def test_object_with_immutable_change_is_replaced_with_a_reason(cluster, up):
     assert names(outcome.replaced) == ["Job model-0-gate", "Job model-1-gate"]
     assert outcome.total_changes == 2
     assert objects_in(cluster, "default")["Job model-0-gate"]["metadata"]["uid"] != old
-    (note,) = {each.note for each in events if isinstance(each, Applied) and each.change == "replaced"}
+    (note,) = {
+        each.note for each in events if isinstance(each, Applied) and each.change == "replaced"
+    }
     provider, _, server = note.partition("; ")
-    assert provider == "the Kubernetes provider replaces it when spec.template.spec.containers[0].image changes"
+    assert (
+        provider
+        == "the Kubernetes provider replaces it when spec.template.spec.containers[0].image changes"
+    )
     assert server == "the API server does not update it in place: spec.template: field is immutable"
 
 
@@ -134,8 +173,13 @@ def test_object_is_replaced_if_only_the_server_rejects_the_change(up):
     events = []
     outcome = up(lambda: program("Indexed"), listener=events.append)
     assert names(outcome.replaced) == ["Job immutable"]
-    (note,) = [each.note for each in events if isinstance(each, Applied) and each.change == "replaced"]
-    assert note == "the API server does not update it in place: spec.completionMode: field is immutable"
+    (note,) = [
+        each.note for each in events if isinstance(each, Applied) and each.change == "replaced"
+    ]
+    assert (
+        note
+        == "the API server does not update it in place: spec.completionMode: field is immutable"
+    )
 
 
 def test_renamed_object_is_created_before_the_old_one_is_deleted(cluster, up):
@@ -149,10 +193,21 @@ def test_renamed_object_is_created_before_the_old_one_is_deleted(cluster, up):
 def test_a_volume_and_its_claim_bind(up):
     def program():
         shared = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-        spec: Any = {**shared, "capacity": {"storage": "1Ti"}, "nfs": {"server": "nfs.internal", "path": "/models"}}
+        spec: Any = {
+            **shared,
+            "capacity": {"storage": "1Ti"},
+            "nfs": {"server": "nfs.internal", "path": "/models"},
+        }
         volume = PersistentVolume("v", metadata={"name": "engine-volume"}, spec=spec)
-        claim: Any = {**shared, "volumeName": volume.metadata.name, "resources": {"requests": {"storage": "1Ti"}}}
-        pulumi.export("phase", PersistentVolumeClaim("c", metadata={"name": "engine-claim"}, spec=claim).status.phase)
+        claim: Any = {
+            **shared,
+            "volumeName": volume.metadata.name,
+            "resources": {"requests": {"storage": "1Ti"}},
+        }
+        pulumi.export(
+            "phase",
+            PersistentVolumeClaim("c", metadata={"name": "engine-claim"}, spec=claim).status.phase,
+        )
 
     assert up(program).recording.outputs == {"phase": "Bound"}
 
@@ -161,7 +216,11 @@ def test_outputs_have_live_values_and_secrets_stay_secret(up):
     def program():
         key = pulumi.Output.secret("hush-hush")
         secret = Secret("s", metadata={"name": "live"}, string_data={"key": key})
-        ConfigMap("c", metadata={"name": "live"}, data={"url": pulumi.Output.concat("http://", key), "uid": secret.metadata.uid})
+        ConfigMap(
+            "c",
+            metadata={"name": "live"},
+            data={"url": pulumi.Output.concat("http://", key), "uid": secret.metadata.uid},
+        )
         pulumi.export("data", secret.data)
         pulumi.export("uid", secret.metadata.uid)
 
@@ -180,19 +239,39 @@ def test_engine_stores_no_secret_in_plain_text(cluster, up):
 def test_node_keeps_its_declared_capacity(cluster, up):
     up(lambda: Node("capacity-node", accelerators=6))
     status = api_of(cluster).request("GET", "/api/v1/nodes/capacity-node")["status"]
-    assert status["capacity"] == status["allocatable"] == {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "6"}
+    assert (
+        status["capacity"]
+        == status["allocatable"]
+        == {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "6"}
+    )
 
 
 @pytest.mark.full
 def test_custom_kind_of_the_program_is_served_before_its_objects_are_applied(up):
     def program():
-        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        schema = {
+            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        }
         version = {"name": "v1", "served": True, "storage": True, "schema": schema}
         named = {"plural": "things", "singular": "thing", "kind": "Thing"}
-        spec: Any = {"group": "engine.test", "scope": "Namespaced", "names": named, "versions": [version]}
-        definition = CustomResourceDefinition("d", metadata={"name": "things.engine.test"}, spec=spec)
+        spec: Any = {
+            "group": "engine.test",
+            "scope": "Namespaced",
+            "names": named,
+            "versions": [version],
+        }
+        definition = CustomResourceDefinition(
+            "d", metadata={"name": "things.engine.test"}, spec=spec
+        )
         options = pulumi.ResourceOptions(depends_on=[definition])
-        CustomResource("t", api_version="engine.test/v1", kind="Thing", metadata={"name": "t"}, spec={"x": 1}, opts=options)
+        CustomResource(
+            "t",
+            api_version="engine.test/v1",
+            kind="Thing",
+            metadata={"name": "t"},
+            spec={"x": 1},
+            opts=options,
+        )
 
     assert names(up(program).created) == ["CustomResourceDefinition things.engine.test", "Thing t"]
     assert up(program).total_changes == 0
@@ -200,18 +279,27 @@ def test_custom_kind_of_the_program_is_served_before_its_objects_are_applied(up)
 
 def test_missing_kind_is_requested_once_and_then_reported(up):
     asked = []
-    with pytest.raises(ApplyFailed, match=r"CustomResourceDefinition of group absent\.test is not installed"):
+    with pytest.raises(
+        ApplyFailed, match=r"CustomResourceDefinition of group absent\.test is not installed"
+    ):
         up(
-            lambda: CustomResource("s", api_version="absent.test/v1alpha1", kind="Missing", metadata={"name": "s"}),
+            lambda: CustomResource(
+                "s", api_version="absent.test/v1alpha1", kind="Missing", metadata={"name": "s"}
+            ),
             ensure_crds=lambda group: bool(asked.append(group)),
         )
     assert asked == ["absent.test"]
 
 
 def test_patch_of_a_foreign_object_is_rejected_without_a_request(cluster, up):
-    with pytest.raises(ApplyFailed, match="the rehearsal cannot install a kubernetes:core/v1:ConfigMapPatch"):
+    with pytest.raises(
+        ApplyFailed, match="the rehearsal cannot install a kubernetes:core/v1:ConfigMapPatch"
+    ):
         up(lambda: ConfigMapPatch("p", metadata={"name": "adopted"}, data={"ours": "2"}))
-    names = [each["metadata"]["name"] for each in api_of(cluster).request("GET", "/api/v1/namespaces/default/configmaps")["items"]]
+    names = [
+        each["metadata"]["name"]
+        for each in api_of(cluster).request("GET", "/api/v1/namespaces/default/configmaps")["items"]
+    ]
     assert "adopted" not in names
 
 
@@ -219,12 +307,26 @@ def test_an_ignored_change_leaves_the_live_value(cluster, up):
     def program(replicas):
         Node("ignore-node")
         template = {"metadata": {"labels": {"m": "i"}}, "spec": pod(1, "ignore-node")}
-        spec: Any = {"replicas": replicas, "selector": {"matchLabels": {"m": "i"}}, "template": template}
-        Deployment("d", metadata={"name": "ignored"}, spec=spec, opts=pulumi.ResourceOptions(ignore_changes=["spec.replicas"]))
+        spec: Any = {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"m": "i"}},
+            "template": template,
+        }
+        Deployment(
+            "d",
+            metadata={"name": "ignored"},
+            spec=spec,
+            opts=pulumi.ResourceOptions(ignore_changes=["spec.replicas"]),
+        )
 
     up(lambda: program(1))
     assert up(lambda: program(4)).total_changes == 0
-    assert api_of(cluster).request("GET", "/apis/apps/v1/namespaces/default/deployments/ignored")["spec"]["replicas"] == 1
+    assert (
+        api_of(cluster).request("GET", "/apis/apps/v1/namespaces/default/deployments/ignored")[
+            "spec"
+        ]["replicas"]
+        == 1
+    )
 
 
 def test_object_waits_for_its_namespace_without_a_dependency(up):
@@ -269,7 +371,12 @@ def test_down_deletes_everything_in_reverse_and_leaves_nothing(cluster):
     assert not exists(cluster, "/api/v1/namespaces/leave")
     assert not exists(cluster, "/api/v1/nodes/leave-node")
     done = [f"{each.kind} {each.name}" for each in outcome.deleted]
-    assert done.index("Deployment model-0") < done.index("Job model-0-gate") < done.index("Namespace leave") < done.index("Node leave-node")
+    assert (
+        done.index("Deployment model-0")
+        < done.index("Job model-0-gate")
+        < done.index("Namespace leave")
+        < done.index("Node leave-node")
+    )
     assert down(cluster).total_changes == 0
 
 

@@ -13,20 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.rehearsal.engine.apply.run import applied, apply, down
+from inferplan.rehearsal.apply.run import applied, apply, down
 from tests.lanes import in_full
 from tests.rehearsal.engine_programs import PROJECT, exists, names, objects_in, platform
 
 pytestmark = pytest.mark.cluster
 
 STACK = "crash"
-# The child kills itself the way `kill -9` does, right before or right after its n-th request that changes something.
+# The child kills itself the way `kill -9` does, right before or right after its n-th request that
+# changes something.
 CHILD = """
 import functools, itertools, json, os, signal, sys
 from pathlib import Path
 from inferplan.rehearsal.cluster import require_owned
-from inferplan.rehearsal.cluster.api import Api
-from inferplan.rehearsal.engine.apply.run import apply
+from inferplan.kube.api import Api
+from inferplan.rehearsal.apply.run import apply
 from tests.rehearsal.engine_programs import platform
 
 job = json.loads(sys.argv[1])
@@ -51,7 +52,9 @@ apply(program, require_owned(Path(job["kubeconfig"]), job["context"]), project=j
 
 
 def killed_run(cluster, *, at, after, **program):
-    """Whether a run of `program` in a child was killed at its request number `at`; false when it ended before."""
+    """Whether a run of `program` in a child was killed at its request number `at`; false when it
+    ended before.
+    """
     job = {"at": at, "after": after, "program": program, "project": PROJECT, "stack": STACK}
     job |= {"kubeconfig": str(cluster.kubeconfig), "context": cluster.context}
     done = subprocess.run(
@@ -83,7 +86,12 @@ def settled(cluster, **program):
 
 
 @pytest.mark.parametrize(
-    ("at", "after"), [(1, True), (7, False), *in_full((1, False), (7, True), *itertools.product((2, 4, 9), (False, True)))]
+    ("at", "after"),
+    [
+        (1, True),
+        (7, False),
+        *in_full((1, False), (7, True), *itertools.product((2, 4, 9), (False, True))),
+    ],
 )
 def test_next_run_finishes_first_run_that_was_killed_at_a_request(cluster, at, after):
     assert killed_run(cluster, at=at, after=after, models=2)
@@ -91,7 +99,15 @@ def test_next_run_finishes_first_run_that_was_killed_at_a_request(cluster, at, a
     assert set(objects_in(cluster, "default")) == {
         "ConfigMap settings",
         "Secret key",
-        *(kind for index in range(2) for kind in (f"Deployment model-{index}", f"Job model-{index}-gate", f"Service model-{index}")),
+        *(
+            kind
+            for index in range(2)
+            for kind in (
+                f"Deployment model-{index}",
+                f"Job model-{index}-gate",
+                f"Service model-{index}",
+            )
+        ),
     }
 
 
@@ -101,8 +117,17 @@ def test_next_run_finishes_update_that_was_killed_while_replacing_and_pruning(cl
     assert killed_run(cluster, at=at, after=True, models=1, image="server:2", key="second-key")
     settled(cluster, models=1, image="server:2", key="second-key")
     found = objects_in(cluster, "default")
-    assert set(found) == {"ConfigMap settings", "Secret key", "Deployment model-0", "Job model-0-gate", "Service model-0"}
-    assert found["Job model-0-gate"]["spec"]["template"]["spec"]["containers"][0]["image"] == "server:2"
+    assert set(found) == {
+        "ConfigMap settings",
+        "Secret key",
+        "Deployment model-0",
+        "Job model-0-gate",
+        "Service model-0",
+    }
+    assert (
+        found["Job model-0-gate"]["spec"]["template"]["spec"]["containers"][0]["image"]
+        == "server:2"
+    )
     assert found["Secret key"]["data"] == {"key": "c2Vjb25kLWtleQ=="}
 
 

@@ -1,4 +1,6 @@
-"""The engine's rules of identity on a real control plane: by URN, create before delete, never over another resource's object."""
+"""The engine's rules of identity on a real control plane: by URN, create before delete, never over
+another resource's object.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ import pytest
 from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap
 
-from inferplan.rehearsal.engine.apply.run import applied, apply, down
-from inferplan.rehearsal.engine.wait.object_events import ApplyFailed
+from inferplan.rehearsal.apply.run import applied, apply, down
+from inferplan.rehearsal.wait.object_events import ApplyFailed
 from tests.rehearsal.engine_programs import PROJECT, names
 
 pytestmark = pytest.mark.cluster
@@ -38,25 +40,46 @@ def maps(cluster):
 
 
 def configured(resource: str, text: str, name: str | None = None, *, breaks: bool = False) -> None:
-    """A ConfigMap `resource` with `text`, and what comes after it: a Job that the API server rejects where it `breaks`."""
+    """A ConfigMap `resource` with `text`, and what comes after it: a Job that the API server
+    rejects where it `breaks`.
+    """
     metadata: Any = None if name is None else {"name": name}
     first = ConfigMap(resource, metadata=metadata, data={"text": text}, immutable=True)
     if breaks:
-        Job("bad", metadata={"name": "bad"}, spec={"template": {}}, opts=pulumi.ResourceOptions(depends_on=[first]))
+        Job(
+            "bad",
+            metadata={"name": "bad"},
+            spec={"template": {}},
+            opts=pulumi.ResourceOptions(depends_on=[first]),
+        )
 
 
 def test_object_of_another_resource_is_not_adopted_or_changed(up, maps):
     up(lambda: configured("old", "one", "taken"))
     with pytest.raises(ApplyFailed) as failed:
         up(lambda: configured("new", "two", "taken"))
-    assert "ConfigMap default/taken already exists: it belongs to the resource kubernetes:core/v1:ConfigMap 'old'" in str(failed.value)
+    assert (
+        "ConfigMap default/taken already exists: it belongs to the resource"
+        " kubernetes:core/v1:ConfigMap 'old'" in str(failed.value)
+    )
     assert maps() == {"taken": {"text": "one"}}
 
 
 def test_manually_created_object_is_not_adopted(cluster, up, maps):
     api = cluster.api()
-    api.request("POST", MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}, "data": {"text": "theirs"}})
-    with pytest.raises(ApplyFailed, match="already exists in the cluster, and this stack did not create it"):
+    api.request(
+        "POST",
+        MAPS,
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "theirs"},
+            "data": {"text": "theirs"},
+        },
+    )
+    with pytest.raises(
+        ApplyFailed, match="already exists in the cluster, and this stack did not create it"
+    ):
         up(lambda: configured("mine", "mine", "theirs"))
     assert maps() == {"theirs": {"text": "theirs"}}
     api.request("DELETE", f"{MAPS}/theirs")
@@ -66,12 +89,18 @@ def test_manually_created_object_is_not_adopted(cluster, up, maps):
 
 
 def test_unfinished_update_under_one_urn_cannot_be_reverted_and_changes_no_live_object(up, maps):
-    """What Pulumi does with objects that are named by content under one URN: the old one still waits for its deletion."""
+    """What Pulumi does with objects that are named by content under one URN: the old one still
+    waits for its deletion.
+    """
     up(lambda: configured("settings", "one", "settings-one"))
     with pytest.raises(ApplyFailed):
         up(lambda: configured("settings", "two", "settings-two", breaks=True))
     with pytest.raises(
-        ApplyFailed, match="settings-one already exists: the object of an earlier update is deleted when an update succeeds"
+        ApplyFailed,
+        match=(
+            "settings-one already exists: the object of an earlier update is deleted when an update"
+            " succeeds"
+        ),
     ):
         up(lambda: configured("settings", "one", "settings-one"))
     assert set(maps()) == {"settings-one", "settings-two"}

@@ -13,14 +13,23 @@ from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, ResourceQuota, Secret, Service
 from pulumi_kubernetes.networking.v1 import Ingress
 
-from inferplan.rehearsal.engine.apply.objects import Objects
-from inferplan.rehearsal.engine.apply.run import apply, down
-from inferplan.rehearsal.engine.wait import waiter
-from inferplan.rehearsal.engine.wait.object_events import ApplyFailed, Ready, Waiting
-from inferplan.rehearsal.errors import BusyError
+from inferplan.errors import BusyError
+from inferplan.rehearsal.apply.objects import Objects
+from inferplan.rehearsal.apply.run import apply, down
+from inferplan.rehearsal.wait import waiter
+from inferplan.rehearsal.wait.object_events import ApplyFailed, Ready, Waiting
 from tests.lanes import in_full
 from tests.patience import PATIENCE_SECONDS
-from tests.rehearsal.engine_programs import PROJECT, Node, api_of, exists, model, names, platform, pod
+from tests.rehearsal.engine_programs import (
+    PROJECT,
+    Node,
+    api_of,
+    exists,
+    model,
+    names,
+    platform,
+    pod,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -34,7 +43,9 @@ def up(cluster, request):
 
 
 def within(seconds):
-    return pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s"))
+    return pulumi.ResourceOptions(
+        custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s")
+    )
 
 
 def workload(kind, name, accelerators, pool, seconds=1, namespace="default"):
@@ -44,7 +55,9 @@ def workload(kind, name, accelerators, pool, seconds=1, namespace="default"):
         template["spec"]["restartPolicy"] = "Never"
     else:
         spec |= {"replicas": 1, "selector": {"matchLabels": {"w": name}}}
-    return kind(name, metadata={"name": name, "namespace": namespace}, spec=spec, opts=within(seconds))
+    return kind(
+        name, metadata={"name": name, "namespace": namespace}, spec=spec, opts=within(seconds)
+    )
 
 
 def test_unschedulable_pod_is_reported_with_message_of_scheduler(up, patient):
@@ -60,7 +73,9 @@ def test_unschedulable_pod_is_reported_with_message_of_scheduler(up, patient):
     assert failure.message.startswith("not ready after 1.5 s: ")
     assert "nodes are available" in failure.message
     assert "Insufficient nvidia.com/gpu" in failure.message
-    assert failure.remedy.startswith("request less, or enlarge its pool or quota; inspect it with `kubectl --kubeconfig ")
+    assert failure.remedy.startswith(
+        "request less, or enlarge its pool or quota; inspect it with `kubectl --kubeconfig "
+    )
     reasons = [each.reason for each in events if isinstance(each, Waiting)]
     assert any("Insufficient nvidia.com/gpu" in reason for reason in reasons)
     assert len(reasons) == len(set(reasons))
@@ -89,7 +104,11 @@ def test_wait_for_unschedulable_pod_ends_when_cluster_is_idle(up, kind, monkeypa
 def test_quota_that_rejects_pods_is_reported(up, kind, patient):
     def program():
         place = Namespace("n", metadata={"name": "quota"}).metadata.name
-        quota = ResourceQuota("q", metadata={"name": "gpus", "namespace": place}, spec={"hard": {"requests.nvidia.com/gpu": "2"}})
+        quota = ResourceQuota(
+            "q",
+            metadata={"name": "gpus", "namespace": place},
+            spec={"hard": {"requests.nvidia.com/gpu": "2"}},
+        )
         Node("quota-node")
         workload(kind, "greedy", 4, "quota-node", namespace=quota.metadata.namespace)
 
@@ -102,7 +121,9 @@ def test_quota_that_rejects_pods_is_reported(up, kind, patient):
 def test_failed_job_is_reported_at_once_with_its_reason(up):
     def program():
         Node("fail-node")
-        template = {"spec": {**pod(0, "fail-node"), "restartPolicy": "Never", "activeDeadlineSeconds": 1}}
+        template = {
+            "spec": {**pod(0, "fail-node"), "restartPolicy": "Never", "activeDeadlineSeconds": 1}
+        }
         template["spec"]["nodeSelector"] = {"pool": "nowhere"}
         spec: Any = {"activeDeadlineSeconds": 1, "template": template}
         Job("j", metadata={"name": "doomed"}, spec=spec)
@@ -110,21 +131,37 @@ def test_failed_job_is_reported_at_once_with_its_reason(up):
     with pytest.raises(ApplyFailed) as failed:
         up(program)
     (failure,) = failed.value.failures
-    assert failure.message.startswith("the Job failed: DeadlineExceeded: Job was active longer than specified deadline")
+    assert failure.message.startswith(
+        "the Job failed: DeadlineExceeded: Job was active longer than specified deadline"
+    )
 
 
 def test_resources_that_do_not_depend_on_a_failure_are_applied(cluster, up):
     def program():
         Node("branch-node", accelerators=1)
         bad = workload(Deployment, "bad", 4, "branch-node")
-        dependent = ConfigMap("dependent", metadata={"name": "dependent"}, data={"uid": bad.metadata.uid})
-        ConfigMap("grandchild", metadata={"name": "grandchild"}, opts=pulumi.ResourceOptions(depends_on=[dependent]))
+        dependent = ConfigMap(
+            "dependent", metadata={"name": "dependent"}, data={"uid": bad.metadata.uid}
+        )
+        ConfigMap(
+            "grandchild",
+            metadata={"name": "grandchild"},
+            opts=pulumi.ResourceOptions(depends_on=[dependent]),
+        )
         model("good", "default", pool="branch-node")
-        Secret("worse", metadata={"name": "worse"}, type="kubernetes.io/tls", string_data={"tls.key": "hush-hush"})
+        Secret(
+            "worse",
+            metadata={"name": "worse"},
+            type="kubernetes.io/tls",
+            string_data={"tls.key": "hush-hush"},
+        )
 
     with pytest.raises(ApplyFailed) as failed:
         up(program)
-    assert names(each.target for each in failed.value.failures) == ["Deployment bad", "Secret worse"]
+    assert names(each.target for each in failed.value.failures) == [
+        "Deployment bad",
+        "Secret worse",
+    ]
     assert names(failed.value.skipped) == ["ConfigMap dependent", "ConfigMap grandchild"]
     assert exists(cluster, "/apis/apps/v1/namespaces/default/deployments/good")
     assert not exists(cluster, "/api/v1/namespaces/default/configmaps/dependent")
@@ -150,16 +187,32 @@ def test_next_run_after_a_fix_applies_the_remaining_objects(up):
 def test_failed_run_deletes_nothing(cluster, up):
     up(lambda: ConfigMap("c", metadata={"name": "spared"}, data={}))
     with pytest.raises(ApplyFailed):
-        up(lambda: Secret("s", metadata={"name": "bad"}, type="kubernetes.io/tls", string_data={"x": "y"}))
+        up(
+            lambda: Secret(
+                "s", metadata={"name": "bad"}, type="kubernetes.io/tls", string_data={"x": "y"}
+            )
+        )
     assert exists(cluster, "/api/v1/namespaces/default/configmaps/spared")
 
 
 def test_service_waits_for_its_pods_and_reports_missing_pods_and_address(up):
     def program():
         Service("none", metadata={"name": "none"}, spec={"ports": [{"port": 1}]})
-        Service("empty", metadata={"name": "empty"}, spec={"selector": {"no": "pods"}, "ports": [{"port": 1}]})
-        Service("cloud", metadata={"name": "cloud"}, spec={"type": "LoadBalancer", "ports": [{"port": 1}]})
-        Ingress("door", metadata={"name": "door"}, spec={"default_backend": {"service": {"name": "none", "port": {"number": 1}}}})
+        Service(
+            "empty",
+            metadata={"name": "empty"},
+            spec={"selector": {"no": "pods"}, "ports": [{"port": 1}]},
+        )
+        Service(
+            "cloud",
+            metadata={"name": "cloud"},
+            spec={"type": "LoadBalancer", "ports": [{"port": 1}]},
+        )
+        Ingress(
+            "door",
+            metadata={"name": "door"},
+            spec={"default_backend": {"service": {"name": "none", "port": {"number": 1}}}},
+        )
 
     events = []
     up(program, listener=events.append)
@@ -184,7 +237,12 @@ def test_object_with_skip_await_is_not_awaited(up):
 
 def test_conflict_over_a_field_names_annotation_that_takes_it_over(cluster, up):
     up(lambda: ConfigMap("c", metadata={"name": "contested"}, data={"x": "ours"}))
-    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "contested"}, "data": {"x": "theirs"}}
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "contested"},
+        "data": {"x": "theirs"},
+    }
     path = "/api/v1/namespaces/default/configmaps/contested"
     api_of(cluster).apply(path, theirs, manager="somebody", force=True)
 
@@ -204,7 +262,9 @@ def test_second_of_two_concurrent_runs_stops_with_an_error(cluster, up):
         started.set()
         release.wait(PATIENCE_SECONDS)
 
-    first = threading.Thread(target=lambda: up(functools.partial(platform, "two", models=1), listener=slow))
+    first = threading.Thread(
+        target=lambda: up(functools.partial(platform, "two", models=1), listener=slow)
+    )
     first.start()
     try:
         assert started.wait(PATIENCE_SECONDS)
@@ -220,7 +280,12 @@ def test_second_of_two_concurrent_runs_stops_with_an_error(cluster, up):
 
 def test_concurrent_change_of_another_writer_is_not_reported_as_ours(cluster, up, monkeypatch):
     up(lambda: ConfigMap("c", metadata={"name": "beside"}, data={"x": "ours"}))
-    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "beside", "labels": {"seen": "yes"}}, "data": {"y": "theirs"}}
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "beside", "labels": {"seen": "yes"}},
+        "data": {"y": "theirs"},
+    }
     look = Objects.get
 
     def held_up(self, resource, key):
@@ -229,6 +294,9 @@ def test_concurrent_change_of_another_writer_is_not_reported_as_ours(cluster, up
         return found
 
     monkeypatch.setattr(Objects, "get", held_up)
-    assert up(lambda: ConfigMap("c", metadata={"name": "beside"}, data={"x": "ours"})).total_changes == 0
+    assert (
+        up(lambda: ConfigMap("c", metadata={"name": "beside"}, data={"x": "ours"})).total_changes
+        == 0
+    )
     live = api_of(cluster).request("GET", "/api/v1/namespaces/default/configmaps/beside")
     assert live["data"] == {"x": "ours", "y": "theirs"}

@@ -1,6 +1,8 @@
-"""One stack with every engine, each with every field that all of them share: the API server, the scheduler and Kueue's own definitions take them.
+"""One stack with every engine, each with every field that all of them share: the API server, the
+scheduler and Kueue's own definitions take them.
 
-Kueue itself does not run here: that objects and labels are accepted and complete is shown; what it admits is in test_kueue.
+Kueue itself does not run here: that objects and labels are accepted and complete is shown; what it
+admits is in test_kueue.
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.workspace import open_workspace
+from inferplan.progress import silent
+from inferplan.rehearsal.apply.run import apply
 from inferplan.rehearsal.cluster import delete, start
 from inferplan.rehearsal.cluster.definitions import installer
-from inferplan.rehearsal.engine.apply.run import apply
-from inferplan.rehearsal.progress import silent
+from inferplan.workspace.workspace import open_workspace
 
 pytestmark = [pytest.mark.cluster, pytest.mark.full]
 
@@ -35,9 +37,20 @@ SHARED: dict[str, Any] = {
     "consumers": ["chat"],
     "preheat": {"into": "shared"},
 }
-LLAMA = {"store": "weights", "path": "llama-3-8b", "revision": "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2", "size": "16Gi"}
-LARGE = {"store": "weights", "path": "llama-3-405b", "revision": "be673f326cab4cd22ccfef76109faf68e41aa5f1", "size": "812Gi"}
-# By model: its own fields, a custom parameter among them, and the words of that parameter where the engine reads it.
+LLAMA = {
+    "store": "weights",
+    "path": "llama-3-8b",
+    "revision": "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2",
+    "size": "16Gi",
+}
+LARGE = {
+    "store": "weights",
+    "path": "llama-3-405b",
+    "revision": "be673f326cab4cd22ccfef76109faf68e41aa5f1",
+    "size": "812Gi",
+}
+# By model: its own fields, a custom parameter among them, and the words of that parameter where the
+# engine reads it.
 ENGINES: dict[str, tuple[dict[str, Any], str]] = {
     "plain": ({"engine": "vllm", "pool": "l40s", "extraArgs": ["--seed=7"]}, "--seed=7"),
     "wide": (
@@ -91,17 +104,28 @@ SECTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-SECTIONS["models"]["bound"] = {**SECTIONS["models"]["bound"], "affinity": {**SHARED["affinity"], "apartFrom": ["plain"]}}
-SECTIONS["models"]["writer"] = {**SECTIONS["models"]["writer"], "affinity": {**SHARED["affinity"], "beside": ["plain"]}}
+SECTIONS["models"]["bound"] = {
+    **SECTIONS["models"]["bound"],
+    "affinity": {**SHARED["affinity"], "apartFrom": ["plain"]},
+}
+SECTIONS["models"]["writer"] = {
+    **SECTIONS["models"]["writer"],
+    "affinity": {**SHARED["affinity"], "beside": ["plain"]},
+}
 
 
 @pytest.fixture(scope="module")
 def get(state_directory, tmp_path_factory):  # noqa: ARG001 - it must be set before a cluster starts
     """A way to ask the cluster that the stack is up on."""
     local = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
-    head, rest = local[: local.index("  inferplan:cluster:")], local[local.index("  inferplan:gateway:") :]
+    head, rest = (
+        local[: local.index("  inferplan:cluster:")],
+        local[local.index("  inferplan:gateway:") :],
+    )
     storage = local[local.index("  inferplan:storage:") : local.index("  inferplan:models:")]
-    sections = "".join(f"  inferplan:{name}: {json.dumps(value)}\n" for name, value in SECTIONS.items())
+    sections = "".join(
+        f"  inferplan:{name}: {json.dumps(value)}\n" for name, value in SECTIONS.items()
+    )
     path = tmp_path_factory.mktemp("stack") / "Pulumi.fields.yaml"
     path.write_text(head + sections + storage + rest)
     with pytest.MonkeyPatch.context() as patch:
@@ -116,10 +140,17 @@ def get(state_directory, tmp_path_factory):  # noqa: ARG001 - it must be set bef
 
 @pytest.fixture(scope="module")
 def pods(get):
-    """The pods of each model that hold its cards, and what else of the namespace the model's name stands on."""
+    """The pods of each model that hold its cards, and what else of the namespace the model's name
+    stands on.
+    """
     listed = get("/api/v1/namespaces/inference/pods")["items"]
     return {
-        name: [pod for pod in listed if labels_of(pod).get("app.kubernetes.io/instance") == name and server_of(pod) is not None]
+        name: [
+            pod
+            for pod in listed
+            if labels_of(pod).get("app.kubernetes.io/instance") == name
+            and server_of(pod) is not None
+        ]
         for name in SECTIONS["models"]
     }
 
@@ -136,7 +167,8 @@ def server_of(pod) -> Any:
         (
             each
             for each in pod["spec"]["containers"]
-            if {"nvidia.com/gpu", "habana.ai/gaudi"} & set(each.get("resources", {}).get("limits", {}))
+            if {"nvidia.com/gpu", "habana.ai/gaudi"}
+            & set(each.get("resources", {}).get("limits", {}))
         ),
         None,
     )
@@ -145,7 +177,9 @@ def server_of(pod) -> Any:
 def workload_of(name, get):
     """The object that Kueue admits."""
     if name == "wide":
-        return get("/apis/leaderworkerset.x-k8s.io/v1/namespaces/inference/leaderworkersets/wide-group")
+        return get(
+            "/apis/leaderworkerset.x-k8s.io/v1/namespaces/inference/leaderworkersets/wide-group"
+        )
     if name in ("served", "scaling"):
         return get(f"/apis/ray.io/v1/namespaces/inference/rayservices/{name}")
     return get(f"/apis/apps/v1/namespaces/inference/deployments/{name}")
@@ -153,14 +187,19 @@ def workload_of(name, get):
 
 @pytest.mark.parametrize("name", SECTIONS["models"])
 def test_engines_apply_declared_placement_resources_variables_and_labels(name, get, pods):
-    zones = {each["metadata"]["name"]: labels_of(each)["topology.kubernetes.io/zone"] for each in get("/api/v1/nodes")["items"]}
+    zones = {
+        each["metadata"]["name"]: labels_of(each)["topology.kubernetes.io/zone"]
+        for each in get("/api/v1/nodes")["items"]
+    }
     assert len(pods[name]) == (2 if name == "wide" else 1)
     wanted = SECTIONS["models"][name]["resources"]
     for pod in pods[name]:
         server = server_of(pod)
         assert zones[pod["spec"]["nodeName"]] == "zone-b"
         assert pod["spec"]["nodeName"].startswith(SECTIONS["models"][name]["pool"])
-        [preferred] = pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        [preferred] = pod["spec"]["affinity"]["nodeAffinity"][
+            "preferredDuringSchedulingIgnoredDuringExecution"
+        ]
         assert preferred["weight"] == 50
         assert {"name": "TEAM", "value": "search"} in server["env"]
         assert labels_of(pod)["acme.example/team"] == "search"
@@ -170,7 +209,10 @@ def test_engines_apply_declared_placement_resources_variables_and_labels(name, g
 
 
 def test_models_follow_declared_affinity_and_anti_affinity(pods):
-    nodes = {name: {pod["spec"]["nodeName"] for pod in pods[name]} for name in ("plain", "bound", "writer")}
+    nodes = {
+        name: {pod["spec"]["nodeName"] for pod in pods[name]}
+        for name in ("plain", "bound", "writer")
+    }
     assert nodes["writer"] == nodes["plain"]
     assert nodes["bound"].isdisjoint(nodes["plain"])
 
@@ -191,8 +233,14 @@ def test_admitted_objects_name_their_queue_which_has_quota_for_their_pods(name, 
     labels = labels_of(workload_of(name, get))
     assert (labels[QUEUE], labels[PRIORITY]) == ("serving", "inference-serving-online")
     [queue] = get("/apis/kueue.x-k8s.io/v1beta2/clusterqueues")["items"]
-    covered = {each for group in queue["spec"]["resourceGroups"] for each in group["coveredResources"]}
-    mine = [each for each in get("/api/v1/namespaces/inference/pods")["items"] if labels_of(each).get("app.kubernetes.io/instance") == name]
+    covered = {
+        each for group in queue["spec"]["resourceGroups"] for each in group["coveredResources"]
+    }
+    mine = [
+        each
+        for each in get("/api/v1/namespaces/inference/pods")["items"]
+        if labels_of(each).get("app.kubernetes.io/instance") == name
+    ]
     for pod in mine:
         for container in [*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])]:
             assert set(container.get("resources", {}).get("requests", {})) <= covered
@@ -200,14 +248,25 @@ def test_admitted_objects_name_their_queue_which_has_quota_for_their_pods(name, 
 
 def test_engine_build_job_is_queued(get):
     [job] = [
-        each for each in get("/apis/batch/v1/namespaces/inference/jobs")["items"] if each["metadata"]["name"].startswith("built-engines")
+        each
+        for each in get("/apis/batch/v1/namespaces/inference/jobs")["items"]
+        if each["metadata"]["name"].startswith("built-engines")
     ]
     assert labels_of(job)[QUEUE] == "serving"
 
 
 def test_head_of_autoscaling_ray_cluster_is_admitted_with_its_autoscaler(get):
-    heads = [each for each in get("/api/v1/namespaces/inference/pods")["items"] if labels_of(each).get("ray.io/node-type") == "head"]
-    names = {labels_of(each)["ray.io/cluster"].rpartition("-")[0]: [c["name"] for c in each["spec"]["containers"]] for each in heads}
+    heads = [
+        each
+        for each in get("/api/v1/namespaces/inference/pods")["items"]
+        if labels_of(each).get("ray.io/node-type") == "head"
+    ]
+    names = {
+        labels_of(each)["ray.io/cluster"].rpartition("-")[0]: [
+            c["name"] for c in each["spec"]["containers"]
+        ]
+        for each in heads
+    }
     assert names == {"served": ["ray-head"], "scaling": ["ray-head", "autoscaler"]}
 
 
@@ -216,7 +275,11 @@ def test_definitions_of_kueue_accept_the_objects(get):
     assert queue["metadata"]["name"] == "inference-serving"
     # Fields that a definition does not know are dropped; these came back from the server.
     [group] = queue["spec"]["resourceGroups"]
-    assert {flavor["name"] for flavor in group["flavors"]} == {"inference-l40s", "inference-h100", "inference-gaudi2"}
+    assert {flavor["name"] for flavor in group["flavors"]} == {
+        "inference-l40s",
+        "inference-h100",
+        "inference-gaudi2",
+    }
     assert queue["spec"]["preemption"]["withinClusterQueue"] == "LowerPriority"
     classes = get("/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses")["items"]
     assert {each["metadata"]["name"]: each["value"] for each in classes} == {

@@ -1,7 +1,9 @@
-"""KEDA and Prometheus next to a simulated cluster: replicas follow a metric that the test exposes, by the HPA controller of Kubernetes.
+"""KEDA and Prometheus next to a simulated cluster: replicas follow a metric that the test exposes,
+by the HPA controller of Kubernetes.
 
-A server that reports no load gets its time to finish: the API server keeps the pod's grace period, and kwok, which runs no
-containers, ends the pod at once. That a server finishes its requests in that time is shown by `tests/dataplane`.
+A server that reports no load gets its time to finish: the API server keeps the pod's grace period,
+and kwok, which runs no containers, ends the pod at once. That a server finishes its requests in
+that time is shown by `tests/dataplane`.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from inferplan.components.nodes.fake_nodes import fake_nodes
-from inferplan.components.nodes.spec import SimulatedPool
-from inferplan.operations.updating.buying import instance_types
-from inferplan.operations.workspace import open_workspace
+from inferplan.components.pools import SimulatedPool
+from inferplan.errors import ToolchainError
+from inferplan.progress import silent
 from inferplan.rehearsal.cluster import delete, start
 from inferplan.rehearsal.cluster.definitions import installer
 from inferplan.rehearsal.cluster.karpenter import karpenter, purchases
 from inferplan.rehearsal.cluster.processes import running
-from inferplan.rehearsal.errors import ToolchainError
-from inferplan.rehearsal.progress import silent
+from inferplan.workspace.buying import instance_types
+from inferplan.workspace.workspace import open_workspace
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.commands import ROOT, STACK
 from tests.rehearsal.keda_operator import keda
@@ -34,12 +36,23 @@ from tests.rehearsal.test_cluster_lifecycle import listening_addresses
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = [pytest.mark.cluster, pytest.mark.full, pytest.mark.timeout(3600)]  # the first build takes minutes, or more on a busy machine
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.full,
+    pytest.mark.timeout(3600),
+]  # the first build takes minutes, or more on a busy machine
 
 SPACE = "scaled"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SPACE}/deployments"
 PODS = f"/api/v1/namespaces/{SPACE}/pods"
-POOL = SimulatedPool.model_validate({"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 2})
+POOL = SimulatedPool.model_validate(
+    {
+        "provider": "simulated",
+        "accelerator": "nvidia-l40s",
+        "instanceType": "g6e.12xlarge",
+        "nodes": 2,
+    }
+)
 GRACE = 95
 
 
@@ -60,7 +73,12 @@ def deployment(name: str, accelerators: int, pool: str) -> dict[str, Any]:
     template = {"metadata": {"labels": {"app": name}}, "spec": pod}
     # No replicas: the number belongs to the scaler.
     spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": SPACE}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": SPACE},
+        "spec": spec,
+    }
 
 
 def scaled_object(name: str, address: str, least: int, most: int) -> dict[str, Any]:
@@ -69,9 +87,17 @@ def scaled_object(name: str, address: str, least: int, most: int) -> dict[str, A
         "type": "prometheus",
         "name": "waiting-requests",
         "metricType": "AverageValue",
-        "metadata": {"serverAddress": address, "query": query, "threshold": "5", "ignoreNullValues": "false"},
+        "metadata": {
+            "serverAddress": address,
+            "query": query,
+            "threshold": "5",
+            "ignoreNullValues": "false",
+        },
     }
-    down = {"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 8, "periodSeconds": 1}]}
+    down = {
+        "stabilizationWindowSeconds": 0,
+        "policies": [{"type": "Pods", "value": 8, "periodSeconds": 1}],
+    }
     spec = {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
         "minReplicaCount": least,
@@ -81,12 +107,19 @@ def scaled_object(name: str, address: str, least: int, most: int) -> dict[str, A
         "advanced": {"horizontalPodAutoscalerConfig": {"behavior": {"scaleDown": down}}},
         "triggers": [trigger],
     }
-    return {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": name, "namespace": SPACE}, "spec": spec}
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": name, "namespace": SPACE},
+        "spec": spec,
+    }
 
 
 @pytest.fixture(scope="module")
 def started(state_directory, tmp_path_factory):  # noqa: ARG001 - it must be set before a cluster starts
-    """A cluster with KEDA at work and two nodes of 4 accelerators, and the process ids of KEDA's programs."""
+    """A cluster with KEDA at work and two nodes of 4 accelerators, and the process ids of KEDA's
+    programs.
+    """
     live = start("keda")
     try:
         with contextlib.ExitStack() as stack:
@@ -97,7 +130,10 @@ def started(state_directory, tmp_path_factory):  # noqa: ARG001 - it must be set
                     raise
                 pytest.skip(str(error))
             api = live.api()
-            for document in [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}, *fake_nodes("lab", POOL)]:
+            for document in [
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}},
+                *fake_nodes("lab", POOL),
+            ]:
                 install(api, document)
             api.close()
             yield live, pids
@@ -133,7 +169,10 @@ def waiting(name: str, space: str = SPACE) -> str:
 def at_gateway(name: str, count: int) -> dict[str, float]:
     """The series of the gateway for the model `name`, which has `count` requests without an answer."""
     labels = f'{{namespace="inference",model="{name}"}}'
-    return {f"inferplan_gateway_requests_total{labels}": 5, f"inferplan_gateway_requests_in_flight{labels}": count}
+    return {
+        f"inferplan_gateway_requests_total{labels}": 5,
+        f"inferplan_gateway_requests_in_flight{labels}": count,
+    }
 
 
 @pytest.fixture
@@ -141,7 +180,9 @@ def model(api, metrics) -> Iterator[Callable[..., str]]:
     """Declares a scaled model and returns its name; it is deleted after the test."""
     names = []
 
-    def declare(name: str, *, least: int, most: int, accelerators: int = 2, pool: str = "lab") -> str:
+    def declare(
+        name: str, *, least: int, most: int, accelerators: int = 2, pool: str = "lab"
+    ) -> str:
         install(api, deployment(name, accelerators, pool))
         install(api, scaled_object(name, metrics.address, least, most))
         names.append(name)
@@ -153,7 +194,9 @@ def model(api, metrics) -> Iterator[Callable[..., str]]:
         api.request("DELETE", f"{DEPLOYMENTS}/{name}")
 
 
-def until(api, collection: str, name: str, reached: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+def until(
+    api, collection: str, name: str, reached: Callable[[dict[str, Any]], Any]
+) -> dict[str, Any]:
     """The object `name` when `reached` of it is true."""
     query = {"fieldSelector": f"metadata.name={name}", "timeoutSeconds": str(PATIENCE_SECONDS)}
     last: dict[str, Any] = {}
@@ -168,7 +211,12 @@ def until(api, collection: str, name: str, reached: Callable[[dict[str, Any]], A
 
 def ready(count: int) -> Callable[[dict[str, Any]], bool]:
     return lambda live: (
-        (live["spec"].get("replicas"), live["status"].get("readyReplicas", 0), live["status"].get("replicas", 0)) == (count,) * 3
+        (
+            live["spec"].get("replicas"),
+            live["status"].get("readyReplicas", 0),
+            live["status"].get("replicas", 0),
+        )
+        == (count,) * 3
     )
 
 
@@ -180,7 +228,10 @@ def test_replicas_follow_the_load_up_and_down(api, metrics, model):
     until(api, DEPLOYMENTS, name, ready(3))
     metrics.values = {waiting("chat"): 900}
     until(api, DEPLOYMENTS, name, ready(4))
-    nodes = {pod["spec"]["nodeName"] for pod in api.request("GET", PODS, query={"labelSelector": "app=chat"})["items"]}
+    nodes = {
+        pod["spec"]["nodeName"]
+        for pod in api.request("GET", PODS, query={"labelSelector": "app=chat"})["items"]
+    }
     assert nodes == {"lab-0", "lab-1"}
     metrics.values = {waiting("chat"): 2}
     until(api, DEPLOYMENTS, name, ready(1))
@@ -200,7 +251,10 @@ def test_model_scales_to_zero_and_back(api, metrics, model):
 
 def is_blind(live: dict[str, Any]) -> bool:
     """True if a scaler knows that a metric is missing."""
-    return any(each["type"] == "ScalingActive" and each["status"] == "False" for each in live.get("status", {}).get("conditions", []))
+    return any(
+        each["type"] == "ScalingActive" and each["status"] == "False"
+        for each in live.get("status", {}).get("conditions", [])
+    )
 
 
 def test_a_metric_that_is_missing_keeps_the_replicas(api, metrics, model):
@@ -216,25 +270,42 @@ def test_a_metric_that_is_missing_keeps_the_replicas(api, metrics, model):
 
 @pytest.fixture
 def up(cluster, metrics, tmp_path, monkeypatch, ranged, least):
-    """Brings up the local stack with the model `ranged`, whose replicas are a range, and returns the outcome.
+    """Brings up the local stack with the model `ranged`, whose replicas are a range, and returns
+    the outcome.
 
-    Each test has a model of its own: the HPA controller counts what it added in the last period by the scaler's name, so a second model
-    of the name stays at one replica until the period ends (ScaleUpLimit), which is 382 s here (docs/scaling.md).
+    Each test has a model of its own: the HPA controller counts what it added in the last period by
+    the scaler's name, so a second model of the name stays at one replica until the period ends
+    (ScaleUpLimit), which is 382 s here (docs/scaling.md).
     """
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
     monkeypatch.chdir(ROOT)
-    head, rest = STACK[: STACK.index("  inferplan:models:")], STACK[STACK.index("  inferplan:gateway:") :]
+    head, rest = (
+        STACK[: STACK.index("  inferplan:models:")],
+        STACK[STACK.index("  inferplan:gateway:") :],
+    )
     model = {
         "engine": "vllm",
-        "weights": {"store": "weights", "path": "llama-3-8b", "revision": "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2", "size": "16Gi"},
+        "weights": {
+            "store": "weights",
+            "path": "llama-3-8b",
+            "revision": "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2",
+            "size": "16Gi",
+        },
         "preheat": {"into": "shared"},
         "pool": "l40s",
         "consumers": ["chat", "batch"],
         "replicas": {"min": least, "max": 2, "on": {"waitingRequests": 5}, "cooldownSeconds": 30},
     }
-    sections = {"models": {ranged: model}, "monitoring": {"prometheus": {"namespace": "monitoring", "url": metrics.address}}}
+    sections = {
+        "models": {ranged: model},
+        "monitoring": {"prometheus": {"namespace": "monitoring", "url": metrics.address}},
+    }
     path = tmp_path / "Pulumi.scaled.yaml"
-    path.write_text(head + "".join(f"  inferplan:{name}: {json.dumps(value)}\n" for name, value in sections.items()) + rest)
+    path.write_text(
+        head
+        + "".join(f"  inferplan:{name}: {json.dumps(value)}\n" for name, value in sections.items())
+        + rest
+    )
     workspace = open_workspace(str(path))
     return lambda: workspace.apply(cluster, listener=lambda _event: None, step=silent)
 
@@ -259,7 +330,9 @@ def unchanged(api, name: str, replicas: int, seconds: int) -> None:
     """Follow the workload for `seconds`: nobody changes its number of replicas."""
     query = {"fieldSelector": f"metadata.name={name}", "timeoutSeconds": str(seconds)}
     with contextlib.closing(api.watch(STACK_DEPLOYMENTS, query)) as watch:
-        assert {live["spec"]["replicas"] for kind, live in watch if kind in ("ADDED", "MODIFIED")} == {replicas}
+        assert {
+            live["spec"]["replicas"] for kind, live in watch if kind in ("ADDED", "MODIFIED")
+        } == {replicas}
 
 
 @pytest.mark.parametrize(("ranged", "least"), [("busy", 0)])
@@ -307,11 +380,17 @@ def test_scaled_object_of_a_stack_works_and_updates_keep_its_replicas(api, metri
 
 @pytest.fixture
 def karpenter_pool(cluster, api):
-    """Karpenter at work, with a node pool `bought` of machines with one accelerator, which it ends as soon as they are empty."""
+    """Karpenter at work, with a node pool `bought` of machines with one accelerator, which it ends
+    as soon as they are empty.
+    """
     define = installer(cluster, silent)
     for group in ("karpenter.sh", "eks.amazonaws.com"):
         define(group)
-    machine = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6e.2xlarge"]}
+    machine = {
+        "key": "node.kubernetes.io/instance-type",
+        "operator": "In",
+        "values": ["g6e.2xlarge"],
+    }
     on_demand = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
     node_class = {
         "role": "nodes",
@@ -320,38 +399,75 @@ def karpenter_pool(cluster, api):
     }
     node_pool = {
         "limits": {"nvidia.com/gpu": "4"},
-        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1s", "budgets": [{"nodes": "4"}]},
+        "disruption": {
+            "consolidationPolicy": "WhenEmpty",
+            "consolidateAfter": "1s",
+            "budgets": [{"nodes": "4"}],
+        },
         "template": {
             "metadata": {"labels": POOL.target("bought").node_selector},
             "spec": {
-                "nodeClassRef": {"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "bought"},
+                "nodeClassRef": {
+                    "group": "eks.amazonaws.com",
+                    "kind": "NodeClass",
+                    "name": "bought",
+                },
                 "requirements": [machine, on_demand],
                 "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
             },
         },
     }
-    install(api, {"apiVersion": "eks.amazonaws.com/v1", "kind": "NodeClass", "metadata": {"name": "bought"}, "spec": node_class})
-    install(api, {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "bought"}, "spec": node_pool})
+    install(
+        api,
+        {
+            "apiVersion": "eks.amazonaws.com/v1",
+            "kind": "NodeClass",
+            "metadata": {"name": "bought"},
+            "spec": node_class,
+        },
+    )
+    install(
+        api,
+        {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": "bought"},
+            "spec": node_pool,
+        },
+    )
     with karpenter(cluster, instance_types(["us-east-1a", "us-east-1b"])):
         yield
 
 
-def test_nodes_follow_replicas_and_nodes_with_servers_stay(api, metrics, cluster, karpenter_pool, model):  # noqa: ARG001 - Karpenter must run
+def test_nodes_follow_replicas_and_nodes_with_servers_stay(
+    api,
+    metrics,
+    cluster,
+    karpenter_pool,  # noqa: ARG001 - Karpenter must run
+    model,
+):
     metrics.values = {waiting("wide"): 15}
     model("wide", least=1, most=3, accelerators=1, pool="bought")
     until(api, DEPLOYMENTS, "wide", ready(3))
     assert sum(each.count for each in purchases(cluster)) == 3
     listed = api.request("GET", "/api/v1/nodes", query={"labelSelector": "karpenter.sh/nodepool"})
-    query = {"labelSelector": "karpenter.sh/nodepool", "resourceVersion": listed["metadata"]["resourceVersion"]}
+    query = {
+        "labelSelector": "karpenter.sh/nodepool",
+        "resourceVersion": listed["metadata"]["resourceVersion"],
+    }
     metrics.values = {waiting("wide"): 0}
-    with contextlib.closing(api.watch("/api/v1/nodes", {**query, "timeoutSeconds": str(PATIENCE_SECONDS)})) as watch:
+    with contextlib.closing(
+        api.watch("/api/v1/nodes", {**query, "timeoutSeconds": str(PATIENCE_SECONDS)})
+    ) as watch:
         gone = (live["metadata"]["name"] for kind, live in watch if kind == "DELETED")
         ended = {next(gone), next(gone)}
     until(api, DEPLOYMENTS, "wide", ready(1))
     [pod] = api.request("GET", PODS, query={"labelSelector": "app=wide"})["items"]
     assert pod["spec"]["nodeName"] in {node["metadata"]["name"] for node in listed["items"]} - ended
     # It is one of the first three: Karpenter replaced no server.
-    assert pod["metadata"]["creationTimestamp"] <= listed["items"][0]["metadata"]["creationTimestamp"]
+    assert (
+        pod["metadata"]["creationTimestamp"] <= listed["items"][0]["metadata"]["creationTimestamp"]
+    )
     assert sum(each.count for each in purchases(cluster)) == 1
 
 
@@ -366,13 +482,22 @@ def test_removed_replica_gets_grace_period_of_its_pod(api, metrics, model):
     until(api, DEPLOYMENTS, name, ready(3))
     graces: dict[str, int] = {}
     listed = api.request("GET", PODS)["metadata"]["resourceVersion"]
-    watch = api.watch(PODS, {"labelSelector": f"app={name}", "resourceVersion": listed, "timeoutSeconds": str(PATIENCE_SECONDS)})
+    watch = api.watch(
+        PODS,
+        {
+            "labelSelector": f"app={name}",
+            "resourceVersion": listed,
+            "timeoutSeconds": str(PATIENCE_SECONDS),
+        },
+    )
 
     def follow() -> None:
         for _, live in watch:
             metadata = live["metadata"]
             if "deletionTimestamp" in metadata:
-                graces.setdefault(metadata["name"], metadata["deletionGracePeriodSeconds"])  # kwok deletes the pod again, with 0
+                graces.setdefault(
+                    metadata["name"], metadata["deletionGracePeriodSeconds"]
+                )  # kwok deletes the pod again, with 0
 
     thread = threading.Thread(target=follow)
     thread.start()

@@ -1,6 +1,8 @@
-"""Kueue itself, next to a simulated cluster, on a stack with every engine: what it admits, by which flavors, what it holds back and why.
+"""Kueue itself, next to a simulated cluster, on a stack with every engine: what it admits, by which
+flavors, what it holds back and why.
 
-KubeRay and LeaderWorkerSet do not run: the rehearsal makes their pods, and only where Kueue lets it.
+KubeRay and LeaderWorkerSet do not run: the rehearsal makes their pods, and only where Kueue lets
+it.
 """
 
 from __future__ import annotations
@@ -12,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.contract import contract_of
-from inferplan.operations.status.status import read_state
-from inferplan.operations.workspace import open_workspace
+from inferplan.errors import ToolchainError
+from inferplan.progress import silent
+from inferplan.rehearsal.apply.run import apply, down
 from inferplan.rehearsal.cluster import delete, start
 from inferplan.rehearsal.cluster.definitions import installer
-from inferplan.rehearsal.engine.apply.run import apply, down
-from inferplan.rehearsal.engine.wait.object_events import Waiting
-from inferplan.rehearsal.errors import ToolchainError
-from inferplan.rehearsal.progress import silent
+from inferplan.rehearsal.wait.object_events import Waiting
+from inferplan.status.status import read_state
+from inferplan.workspace.contract import contract_of
+from inferplan.workspace.workspace import open_workspace
 from tests.rehearsal.kueue_manager import kueue, parts
 from tests.rehearsal.test_fields_of_every_engine import ENGINES, LLAMA, SECTIONS
 
@@ -35,10 +37,16 @@ LOW = {
     "engine": "vllm", "weights": LLAMA, "preheat": {"into": "shared"}, "pool": "l40s", "replicas": 3, "queue": "serving",
     "queuePriority": "batch", "resources": {"cpu": "3", "memory": "24Gi"},
 }  # fmt: skip
-# Four cards in the queue and nothing to borrow: three of them are asked for, so a neighbour that wants two takes one of ours.
+# Four cards in the queue and nothing to borrow: three of them are asked for, so a neighbour that
+# wants two takes one of ours.
 NARROW = {
     **{key: value for key, value in SECTIONS.items() if key != "benchmark"},
-    "queues": {"serving": {**SECTIONS["queues"]["serving"], "pools": {"l40s": {"accelerators": 4, "borrowingLimit": 0}, "gaudi2": {}}}},
+    "queues": {
+        "serving": {
+            **SECTIONS["queues"]["serving"],
+            "pools": {"l40s": {"accelerators": 4, "borrowingLimit": 0}, "gaudi2": {}},
+        }
+    },
     "models": {"low": LOW},
 }
 
@@ -71,14 +79,28 @@ def api(cluster):
 def up(cluster, tmp_path_factory):
     """Brings up a stack of these sections; its workspace and the outcome."""
     local = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
-    head, rest = local[: local.index("  inferplan:cluster:")], local[local.index("  inferplan:gateway:") :]
+    head, rest = (
+        local[: local.index("  inferplan:cluster:")],
+        local[local.index("  inferplan:gateway:") :],
+    )
     storage = local[local.index("  inferplan:storage:") : local.index("  inferplan:models:")]
     path = tmp_path_factory.mktemp("stack") / "Pulumi.queued.yaml"
 
     def run(sections: dict[str, Any], listener: Any = lambda _event: None) -> tuple[Any, Any]:
-        path.write_text(head + "".join(f"  inferplan:{name}: {json.dumps(value)}\n" for name, value in sections.items()) + storage + rest)
+        path.write_text(
+            head
+            + "".join(
+                f"  inferplan:{name}: {json.dumps(value)}\n" for name, value in sections.items()
+            )
+            + storage
+            + rest
+        )
         workspace = open_workspace(str(path))
-        given: Any = {**workspace.engine_input(), "ensure_crds": installer(cluster, silent), "listener": listener}
+        given: Any = {
+            **workspace.engine_input(),
+            "ensure_crds": installer(cluster, silent),
+            "listener": listener,
+        }
         return workspace, apply(workspace.rehearsed, cluster, **given)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -100,25 +122,42 @@ def owner(workload):
 
 
 def condition(thing, kind):
-    return next((each for each in thing.get("status", {}).get("conditions", []) if each["type"] == kind), {})
+    return next(
+        (each for each in thing.get("status", {}).get("conditions", []) if each["type"] == kind), {}
+    )
 
 
 def seen(api, path, check):
-    """The first state in which `check` holds of an object of the collection; None after two minutes."""
+    """The first state in which `check` holds of an object of the collection; None after two
+    minutes.
+    """
     watch = api.watch(path, {"timeoutSeconds": "120"})
     try:
-        return next((live for kind, live in watch if kind in ("ADDED", "MODIFIED") and check(live)), None)
+        return next(
+            (live for kind, live in watch if kind in ("ADDED", "MODIFIED") and check(live)), None
+        )
     finally:
         watch.close()
 
 
-def test_engines_and_builds_are_admitted_and_pods_without_accelerators_skip_the_queue(every_engine, api):  # noqa: ARG001 - it brings the stack up
+def test_engines_and_builds_are_admitted_and_pods_without_accelerators_skip_the_queue(
+    every_engine,  # noqa: ARG001 - it brings the stack up
+    api,
+):
     workloads = api.request("GET", WORKLOADS)["items"]
-    assert {condition(each, "Admitted").get("status") or condition(each, "QuotaReserved").get("status") for each in workloads} == {"True"}
+    assert {
+        condition(each, "Admitted").get("status") or condition(each, "QuotaReserved").get("status")
+        for each in workloads
+    } == {"True"}
     owners = [owner(each) for each in workloads]
     single = [name for name in ENGINES if name not in ("wide", "served")]
-    assert sorted(name.rsplit("-", 2)[0] for kind, name in owners if kind == "Pod") == sorted(single)
-    assert sorted(pair for pair in owners if pair[0] not in ("Pod", "Job")) == [("LeaderWorkerSet", "wide-group"), ("RayService", "served")]
+    assert sorted(name.rsplit("-", 2)[0] for kind, name in owners if kind == "Pod") == sorted(
+        single
+    )
+    assert sorted(pair for pair in owners if pair[0] not in ("Pod", "Job")) == [
+        ("LeaderWorkerSet", "wide-group"),
+        ("RayService", "served"),
+    ]
     [build] = [each for each in workloads if owner(each)[0] == "Job"]
     assert owner(build)[1].startswith("built-engines-")
     assert condition(build, "Finished")["reason"] == "Succeeded"
@@ -129,12 +168,21 @@ def test_flavor_of_the_model_s_pool_grants_all_requested_resources(every_engine,
     for workload in api.request("GET", WORKLOADS)["items"]:
         kind, name = owner(workload)
         model = name.rsplit("-", 2)[0] if kind == "Pod" else name
-        assigned = {each["name"]: each["flavors"] for each in workload["status"]["admission"]["podSetAssignments"]}
+        assigned = {
+            each["name"]: each["flavors"]
+            for each in workload["status"]["admission"]["podSetAssignments"]
+        }
         for pods in workload["spec"]["podSets"]:
             spec = pods["template"]["spec"]
             containers = [*spec["containers"], *spec.get("initContainers", [])]
-            asked = {resource for each in containers for resource in each["resources"].get("requests", {})}
-            assert assigned[pods["name"]] == dict.fromkeys(asked, f"inference-{pools.get(model, 'l40s')}")
+            asked = {
+                resource
+                for each in containers
+                for resource in each["resources"].get("requests", {})
+            }
+            assert assigned[pods["name"]] == dict.fromkeys(
+                asked, f"inference-{pools.get(model, 'l40s')}"
+            )
 
 
 def test_second_up_keeps_fields_of_kueue(every_engine, up, api):  # noqa: ARG001 - as above
@@ -145,15 +193,23 @@ def test_second_up_keeps_fields_of_kueue(every_engine, up, api):  # noqa: ARG001
 
 
 def neighbour(api):
-    """Another Deployment in the queue, with the higher priority and two cards: a copy of the model's own."""
+    """Another Deployment in the queue, with the higher priority and two cards: a copy of the
+    model's own.
+    """
     made = copy.deepcopy(api.request("GET", f"{DEPLOYMENTS}/low"))
     labels = {"app": "neighbour"}
-    waits = {"kueue.x-k8s.io/queue-name": "serving", "kueue.x-k8s.io/priority-class": "inference-serving-online"}
+    waits = {
+        "kueue.x-k8s.io/queue-name": "serving",
+        "kueue.x-k8s.io/priority-class": "inference-serving-online",
+    }
     spec = made["spec"]["template"]["spec"]
     for side in ("requests", "limits"):
         spec["containers"][0]["resources"][side]["nvidia.com/gpu"] = "2"
     template = {"metadata": {"labels": labels}, "spec": spec}
-    body = {"metadata": {"name": "neighbour", "labels": waits}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
+    body = {
+        "metadata": {"name": "neighbour", "labels": waits},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
     api.request("POST", DEPLOYMENTS, body)
 
 
@@ -161,8 +217,16 @@ def test_higher_priority_preempts_accelerators_and_status_names_what_is_missing(
     down(cluster)
     workspace, _ = up(NARROW)
     neighbour(api)
-    assert seen(api, DEPLOYMENTS, lambda each: each["metadata"]["name"] == "neighbour" and each["status"].get("availableReplicas") == 1)
-    waiting = seen(api, WORKLOADS, lambda each: PENDING in condition(each, "QuotaReserved").get("message", ""))
+    assert seen(
+        api,
+        DEPLOYMENTS,
+        lambda each: (
+            each["metadata"]["name"] == "neighbour" and each["status"].get("availableReplicas") == 1
+        ),
+    )
+    waiting = seen(
+        api, WORKLOADS, lambda each: PENDING in condition(each, "QuotaReserved").get("message", "")
+    )
     assert waiting is not None
     assert owner(waiting)[1].startswith("low-")
     assert condition(waiting, "QuotaReserved")["status"] == "False"
@@ -181,4 +245,9 @@ def test_higher_priority_preempts_accelerators_and_status_names_what_is_missing(
     [(name, reason)] = told
     assert name == "low"
     assert "queue serving: couldn't assign flavors" in reason
-    assert {row.ready for row in read_state(workspace.settings, contract_of(workspace.settings), cluster.get).models} == {3}
+    assert {
+        row.ready
+        for row in read_state(
+            workspace.settings, contract_of(workspace.settings), cluster.get
+        ).models
+    } == {3}

@@ -1,4 +1,6 @@
-"""A rehearsal that answers: clients of a stack on a simulated cluster, through the generated configuration in a real nginx."""
+"""A rehearsal that answers: clients of a stack on a simulated cluster, through the generated
+configuration in a real nginx.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from inferplan.operations.local_gateway import nginx
+from inferplan.client.local_gateway import nginx
+from inferplan.kube.api import Api
 from inferplan.rehearsal.cluster import processes, start
-from inferplan.rehearsal.cluster.api import Api
 from inferplan.rehearsal.cluster.components import PROXY, PROXY_WORKER, STUBS
 from inferplan.rehearsal.serving.programs import answering_ports
 from tests.canaries import hits
@@ -37,18 +39,24 @@ SMALL = "      replicas: 2\n      consumers: [chat, batch]"
 
 
 def scale(api: Api, count: int) -> None:
-    api.request("PATCH", DEPLOYMENT, {"spec": {"replicas": count}}, media="application/merge-patch+json")
+    api.request(
+        "PATCH", DEPLOYMENT, {"spec": {"replicas": count}}, media="application/merge-patch+json"
+    )
 
 
 class Stand:
-    """The local stack, up in its own state directory. A test that needs another stack file or profile runs `up` itself."""
+    """The local stack, up in its own state directory. A test that needs another stack file or
+    profile runs `up` itself.
+    """
 
     def __init__(self, state: Path) -> None:
         self.state = state
         self.directory = state / "clusters" / "local"
 
     def up(self, *options: str, stack: str | Path = "local") -> str:
-        done = inferplan(self.state, "up", str(stack), "--engine", "rehearsal", *(options or ("--profile", FAST)))
+        done = inferplan(
+            self.state, "up", str(stack), "--engine", "rehearsal", *(options or ("--profile", FAST))
+        )
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stderr + done.stdout
 
@@ -57,11 +65,22 @@ class Stand:
         return json.loads((self.directory / "serving" / "ports.json").read_text())
 
     def key(self, consumer: str = "chat", stack: str | Path = "local") -> str:
-        return inferplan(self.state, "keys", "show", consumer, "--stack", str(stack), "--value").stdout.strip()
+        return inferplan(
+            self.state, "keys", "show", consumer, "--stack", str(stack), "--value"
+        ).stdout.strip()
 
-    def ask(self, key: str, path: str = "/llama-3-8b/v1/chat/completions", **body: object) -> urllib3.BaseHTTPResponse:
+    def ask(
+        self, key: str, path: str = "/llama-3-8b/v1/chat/completions", **body: object
+    ) -> urllib3.BaseHTTPResponse:
         url = f"http://127.0.0.1:{self.ports['http']}{path}"
-        return urllib3.request("POST", url, json={**CHAT, **body}, headers={"Authorization": f"Bearer {key}"}, retries=False, timeout=60)
+        return urllib3.request(
+            "POST",
+            url,
+            json={**CHAT, **body},
+            headers={"Authorization": f"Bearer {key}"},
+            retries=False,
+            timeout=60,
+        )
 
     def metric(self, name: str) -> float:
         """The sum over the Ready pods of llama-3-8b."""
@@ -72,7 +91,11 @@ class Stand:
             for each in targets
             if each["labels"]["model"] == "llama-3-8b"
         ]
-        return sum(float(value) for page in pages for value in re.findall(rf"^{name}{{.*}} (\S+)$", page, re.MULTILINE))
+        return sum(
+            float(value)
+            for page in pages
+            for value in re.findall(rf"^{name}{{.*}} (\S+)$", page, re.MULTILINE)
+        )
 
     def pids(self, component: str) -> list[int]:
         return processes.running(self.directory).get(component, [])
@@ -81,7 +104,11 @@ class Stand:
 def resident_mebibytes(directory: Path) -> float:
     """What the processes that answer hold in memory; shared pages are counted in each."""
     pids = processes.running(directory)
-    pages = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for each in (STUBS, PROXY, PROXY_WORKER) for pid in pids[each]]
+    pages = [
+        int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        for each in (STUBS, PROXY, PROXY_WORKER)
+        for pid in pids[each]
+    ]
     return sum(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
@@ -89,7 +116,10 @@ def with_ten_models(folder: Path, stack: str) -> str:
     """The stack of docs/engines with `writer` under more names, all of which speak gRPC."""
     text = Path(stack).read_text().replace("nodes: 2, zones", "nodes: 6, zones")
     start, end = text.index("    writer:"), text.index("    guarded:")
-    copies = [text[start:end].replace("writer:", f"writer-{number}:") for number in range(10 - len(re.findall("engine: triton", text)))]
+    copies = [
+        text[start:end].replace("writer:", f"writer-{number}:")
+        for number in range(10 - len(re.findall("engine: triton", text)))
+    ]
     path = folder / Path(stack).name
     path.write_text(text[:end] + "".join(copies) + text[end:])
     return str(path)
@@ -116,10 +146,22 @@ def test_up_ends_with_a_question_and_its_answer_and_prints_the_address_on_loopba
 
 def test_call_and_the_printed_code_get_an_answer(stand):
     done = started(stand.state, "call", "llama-3-8b", "hello there", "--stack", "local")
-    assert done.stdout == f"{STUB} llama-3-8b in a rehearsal. No model has read the 2 words of the prompt.\n", done.stderr
-    code = inferplan(stand.state, "snippet", "llama-3-8b", "--stack", "local", "--language", "curl").stdout
+    assert (
+        done.stdout
+        == f"{STUB} llama-3-8b in a rehearsal. No model has read the 2 words of the prompt.\n"
+    ), done.stderr
+    code = inferplan(
+        stand.state, "snippet", "llama-3-8b", "--stack", "local", "--language", "curl"
+    ).stdout
     environment = {**os.environ, "INFERPLAN_API_KEY": stand.key()}
-    done = subprocess.run(["/bin/sh", "-c", code], capture_output=True, text=True, env=environment, check=False, timeout=PATIENCE_SECONDS)
+    done = subprocess.run(
+        ["/bin/sh", "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+    )
     assert "data: [DONE]" in done.stdout, done.stderr
     assert "".join(re.findall(r'"content": "([^"]*)"', done.stdout)).startswith(STUB)
 
@@ -127,9 +169,16 @@ def test_call_and_the_printed_code_get_an_answer(stand):
 def test_the_protocol_of_openai(stand):
     key = stand.key()
     whole = stand.ask(key, max_tokens=4).json()
-    assert (whole["choices"][0]["message"]["content"], whole["choices"][0]["finish_reason"]) == ("This is the stub", "length")
+    assert (whole["choices"][0]["message"]["content"], whole["choices"][0]["finish_reason"]) == (
+        "This is the stub",
+        "length",
+    )
     assert whole["usage"] == {"prompt_tokens": 2, "completion_tokens": 4, "total_tokens": 6}
-    assert stand.ask(key, "/v1/chat/completions", model="llama-3-70b").headers["X-Inferplan-Stub"].startswith("llama-3-70b-")
+    assert (
+        stand.ask(key, "/v1/chat/completions", model="llama-3-70b")
+        .headers["X-Inferplan-Stub"]
+        .startswith("llama-3-70b-")
+    )
     long = stand.ask(key, max_tokens=60, ignore_eos=True).json()
     assert long["usage"]["completion_tokens"] == 60
     text = stand.ask(key, "/llama-3-8b/v1/completions", prompt="a b c", max_tokens=3)
@@ -137,17 +186,31 @@ def test_the_protocol_of_openai(stand):
     assert text.headers["X-Inferplan-Stub"].startswith("llama-3-8b-")
     two = stand.ask(key, "/llama-3-8b/v1/embeddings", input=["one", "two"]).json()["data"]
     assert len({tuple(each["embedding"]) for each in two}) == 2
-    assert (stand.ask(key, model="other").status, stand.ask(key, "/llama-3-8b/v1/rerank").status) == (404, 501)
-    models = urllib3.request("GET", f"http://127.0.0.1:{stand.ports['http']}/llama-3-8b/v1/models", headers={"X-API-Key": key})
+    assert (
+        stand.ask(key, model="other").status,
+        stand.ask(key, "/llama-3-8b/v1/rerank").status,
+    ) == (404, 501)
+    models = urllib3.request(
+        "GET",
+        f"http://127.0.0.1:{stand.ports['http']}/llama-3-8b/v1/models",
+        headers={"X-API-Key": key},
+    )
     assert [each["id"] for each in models.json()["data"]] == ["llama-3-8b"]
 
 
 def test_keys_grants_and_a_rotation_are_those_of_the_stack(stand, tmp_path):
     old = stand.key()
     assert (stand.ask("ipk_wrong").status, stand.ask(old).status) == (401, 200)
-    assert stand.ask(stand.key("batch"), "/llama-3-70b/v1/chat/completions", model="llama-3-70b").status == 404
+    assert (
+        stand.ask(
+            stand.key("batch"), "/llama-3-70b/v1/chat/completions", model="llama-3-70b"
+        ).status
+        == 404
+    )
     rotated = variant(tmp_path, "chat: {keys: [2, 1]}", "chat: {keys: [3]}")
-    rotated.write_text(rotated.read_text().replace("chat: {issued: 2}", "chat: {issued: 3, spent: 2}"))
+    rotated.write_text(
+        rotated.read_text().replace("chat: {issued: 2}", "chat: {issued: 3, spent: 2}")
+    )
     stand.up(stack=rotated)
     # Workers with the old keys finish what they have, and take nothing new.
     wait_for(lambda: stand.ask(old).status == 401, "the old key is denied")
@@ -158,7 +221,9 @@ def test_keys_grants_and_a_rotation_are_those_of_the_stack(stand, tmp_path):
 def _answered_by(stand: Stand, key: str, requests: int) -> Counter[str]:
     """How many of `requests` to the route each model answered."""
     url = f"http://127.0.0.1:{stand.ports['http']}/v1/chat/completions"
-    pool = urllib3.PoolManager(maxsize=16, headers={"Authorization": f"Bearer {key}"}, retries=False, timeout=60)
+    pool = urllib3.PoolManager(
+        maxsize=16, headers={"Authorization": f"Bearer {key}"}, retries=False, timeout=60
+    )
 
     def model_of(_: int) -> str:
         answer = pool.request("POST", url, json={**CHAT, "model": "chat-large", "max_tokens": 1})
@@ -171,20 +236,36 @@ def _answered_by(stand: Stand, key: str, requests: int) -> Counter[str]:
 
 @pytest.mark.full
 def test_a_rehearsal_shows_the_split_of_a_route_and_its_change(stand, tmp_path):
-    route = "  inferplan:routes: {chat-large: {backends: {llama-3-8b: %d, llama-3-70b: %d}, consumers: [batch]}}\n"
+    route = (
+        "  inferplan:routes: {chat-large: {backends: {llama-3-8b: %d, llama-3-70b: %d}, consumers:"
+        " [batch]}}\n"
+    )
     requests = 400
     for share in (5, 50):
-        # Five standard deviations of the binomial distribution: one run in a million fails by chance.
+        # Five standard deviations of the binomial distribution: one run in a million fails by
+        # chance.
         bound = 5 * sqrt(requests * share / 100 * (1 - share / 100))
-        stack = variant(tmp_path, "  inferplan:gateway:", route % (100 - share, share) + "  inferplan:gateway:")
+        stack = variant(
+            tmp_path, "  inferplan:gateway:", route % (100 - share, share) + "  inferplan:gateway:"
+        )
         shown = stand.up("--profile", "ttft=5ms,itl=1ms", stack=stack)
-        assert re.search(rf"chat-large +{share}% to llama-3-70b, {100 - share}% to llama-3-8b +batch", shown), shown
+        assert re.search(
+            rf"chat-large +{share}% to llama-3-70b, {100 - share}% to llama-3-8b +batch", shown
+        ), shown
         key = stand.key("batch", stack)
-        wait_for(lambda key=key: stand.ask(key, "/v1/chat/completions", model="chat-large").status == 200, "the route answers")
+        wait_for(
+            lambda key=key: (
+                stand.ask(key, "/v1/chat/completions", model="chat-large").status == 200
+            ),
+            "the route answers",
+        )
         answers = _answered_by(stand, key, requests)
         assert set(answers) == {"llama-3-8b", "llama-3-70b"}
         assert abs(answers["llama-3-70b"] - requests * share / 100) < bound, answers
-    assert stand.ask(stand.key("chat", stack), "/v1/chat/completions", model="chat-large").status == 404
+    assert (
+        stand.ask(stand.key("chat", stack), "/v1/chat/completions", model="chat-large").status
+        == 404
+    )
     stand.up()
 
 
@@ -192,7 +273,9 @@ def test_a_model_without_ready_replicas_takes_no_requests_and_a_drained_one_fini
     key, cluster = stand.key(), start("local")
     stand.up("--profile", "ttft=30ms,itl=40ms")
     answers = []
-    call = threading.Thread(target=lambda: answers.append(stand.ask(key, max_tokens=60, ignore_eos=True)))
+    call = threading.Thread(
+        target=lambda: answers.append(stand.ask(key, max_tokens=60, ignore_eos=True))
+    )
     call.start()
     wait_for(lambda: stand.metric("vllm:num_requests_running") == 1, "the request runs")
     api = cluster.api()
@@ -208,17 +291,29 @@ def test_a_model_without_ready_replicas_takes_no_requests_and_a_drained_one_fini
 
 def test_a_queue_builds_up_and_failures_come_as_the_profile_says(stand, tmp_path):
     few = variant(tmp_path, SMALL, SMALL.replace("replicas: 2", "replicas: 1\n      maxNumSeqs: 2"))
-    said = stand.up("--profile", "ttft=200ms,itl=50ms", "--profile", "llama-3-8b:failEvery=9", stack=few)
-    assert "llama-3-70b: ttft=200ms,itl=50ms,tokensPerSecond=2000,failEvery=0; llama-3-8b: ttft=200ms," in said
+    said = stand.up(
+        "--profile", "ttft=200ms,itl=50ms", "--profile", "llama-3-8b:failEvery=9", stack=few
+    )
+    assert (
+        "llama-3-70b: ttft=200ms,itl=50ms,tokensPerSecond=2000,failEvery=0; llama-3-8b: ttft=200ms,"
+        in said
+    )
     key, statuses = stand.key(), []
-    calls = [threading.Thread(target=lambda: statuses.append(stand.ask(key, max_tokens=30).status)) for _ in range(8)]
+    calls = [
+        threading.Thread(target=lambda: statuses.append(stand.ask(key, max_tokens=30).status))
+        for _ in range(8)
+    ]
     for each in calls:
         each.start()
     wait_for(lambda: stand.metric("vllm:num_requests_waiting") == 6, "six requests wait")
     assert stand.metric("vllm:num_requests_running") == 2
     shown = json.loads(inferplan(stand.state, "top", str(few), "--once", "--json").stdout)
     [row] = [each for each in shown["models"] if each["name"] == "llama-3-8b"]
-    assert (shown["source"], row["waitingRequests"] in range(7), row["kvCache"] is None) == ("pods", True, False)
+    assert (shown["source"], row["waitingRequests"] in range(7), row["kvCache"] is None) == (
+        "pods",
+        True,
+        False,
+    )
     for each in calls:
         each.join(PATIENCE_SECONDS)
     assert statuses == [200] * 8
@@ -228,14 +323,19 @@ def test_a_queue_builds_up_and_failures_come_as_the_profile_says(stand, tmp_path
 
 @pytest.mark.full
 def test_a_model_that_scales_to_zero_is_started_by_hand_and_answers(stand, tmp_path):
-    """KEDA does not run here. Without a new JavaScript module, nginx rejects requests instead of holding them, and `up` says so."""
+    """KEDA does not run here. Without a new JavaScript module, nginx rejects requests instead of
+    holding them, and `up` says so.
+    """
     monitored = (
-        "  inferplan:monitoring: {prometheus: {namespace: monitoring, url: 'http://prometheus.monitoring.svc:9090'}}\n  inferplan:gateway:"
+        "  inferplan:monitoring: {prometheus: {namespace: monitoring, url:"
+        " 'http://prometheus.monitoring.svc:9090'}}\n  inferplan:gateway:"
     )
     path = variant(tmp_path, SMALL, SMALL.replace("replicas: 2", "replicas: {min: 0, max: 2}"))
     path.write_text(path.read_text().replace("  inferplan:gateway:", monitored))
     said = stand.up(stack=path)
-    assert ("the local gateway neither counts nor holds requests to llama-3-8b" in said) == (nginx._njs() is None)
+    assert ("the local gateway neither counts nor holds requests to llama-3-8b" in said) == (
+        nginx._njs() is None
+    )
     api = start("local").api()
     scale(api, 0)
     wait_for(lambda: stand.ask(stand.key()).status in (502, 503), "requests are rejected")
@@ -259,7 +359,10 @@ def test_up_repairs_what_was_killed(stand, component):
 def test_a_second_up_changes_no_process_and_no_port(stand):
     before = {each: stand.pids(each) for each in (STUBS, PROXY, PROXY_WORKER)}, stand.ports
     stand.up()
-    assert ({each: stand.pids(each) for each in (STUBS, PROXY, PROXY_WORKER)}, stand.ports) == before
+    assert (
+        {each: stand.pids(each) for each in (STUBS, PROXY, PROXY_WORKER)},
+        stand.ports,
+    ) == before
 
 
 def test_no_key_is_in_arguments_environments_or_logs_and_files_are_private(stand):
@@ -271,9 +374,15 @@ def test_no_key_is_in_arguments_environments_or_logs_and_files_are_private(stand
     surfaces = {path.name: path.read_bytes() for path in (stand.directory / "logs").iterdir()}
     for component in (STUBS, PROXY, PROXY_WORKER):
         for pid in stand.pids(component):
-            surfaces |= {f"{component} {name}": Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")}
+            surfaces |= {
+                f"{component} {name}": Path(f"/proc/{pid}/{name}").read_bytes()
+                for name in ("cmdline", "environ")
+            }
     surfaces["stubs.json"] = (stand.directory / "serving" / "stubs.json").read_bytes()
-    wait_for(lambda: b"llama-3-8b" in (stand.directory / "logs" / "access.log").read_bytes(), "nginx has written its log")
+    wait_for(
+        lambda: b"llama-3-8b" in (stand.directory / "logs" / "access.log").read_bytes(),
+        "nginx has written its log",
+    )
     assert hits(secrets, surfaces) == []
     assert (stand.directory / "serving").stat().st_mode & 0o077 == 0
     assert (stand.directory / "serving" / "keys.conf").stat().st_mode & 0o177 == 0
@@ -287,7 +396,9 @@ def test_everything_listens_on_loopback_in_little_memory_and_starts_at_once(stan
     stand.up()
     table = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     mine = {f"{port:04X}" for port in stand.ports.values()}
-    listening = {each[1] for each in table if each[3] == "0A" and each[1].rpartition(":")[2] in mine}
+    listening = {
+        each[1] for each in table if each[3] == "0A" and each[1].rpartition(":")[2] in mine
+    }
     assert len(listening) >= 5
     assert {each.partition(":")[0] for each in listening} == {"0100007F"}
     assert 20 < resident_mebibytes(stand.directory) < 55
@@ -296,13 +407,22 @@ def test_everything_listens_on_loopback_in_little_memory_and_starts_at_once(stan
 def test_without_nginx_up_says_how_to_get_it_and_goes_on(stand, monkeypatch):
     monkeypatch.setattr(nginx, "_binary", lambda: None)
     [line] = [each for each in stand.up().splitlines() if "answers in this rehearsal" in each]
-    assert line.startswith("note: no model of local answers in this rehearsal: nginx is not on PATH. Install it (Debian: apt-get install")
+    assert line.startswith(
+        "note: no model of local answers in this rehearsal: nginx is not on PATH. Install it"
+        " (Debian: apt-get install"
+    )
 
 
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("ttft=fast", "--profile: ttft: 'fast' is not a duration. Write milliseconds or seconds above 0: 800ms or 1.5s."),
+        (
+            "ttft=fast",
+            (
+                "--profile: ttft: 'fast' is not a duration. Write milliseconds or seconds above 0:"
+                " 800ms or 1.5s."
+            ),
+        ),
         ("itl=1ms,failevery=2", "--profile: Unknown key 'failevery'. Did you mean 'failEvery'?"),
         ("llama:itl=1ms", "--profile: Unknown model 'llama'."),
         ("failEvery=-1", "--profile: failEvery: Input should be greater than or equal to 0"),
@@ -329,13 +449,27 @@ def test_other_protocols_are_answered_through_the_gateway(tmp_path, engine, ten)
         done = inferplan(tmp_path, "up", stack, "--engine", "rehearsal", "--profile", FAST)
         assert done.returncode == 0, done.stderr[-2000:]
         calls = {
-            "triton": [("guarded", "kserve-v2-http"), ("writer", "kserve-v2-grpc"), ("writer", "triton-generate"), ("chatter", "openai")],
+            "triton": [
+                ("guarded", "kserve-v2-http"),
+                ("writer", "kserve-v2-grpc"),
+                ("writer", "triton-generate"),
+                ("chatter", "openai"),
+            ],
             "ray-serve": [("assistant", "openai"), ("tuned", "ray-serve")],
         }
         for model, protocol in calls[engine]:
-            done = inferplan(tmp_path, "call", model, "hello", "--stack", stack, "--protocol", protocol)
-            assert done.stdout.startswith(f"{STUB} {model} in a rehearsal."), (protocol, done.stderr)
+            done = inferplan(
+                tmp_path, "call", model, "hello", "--stack", stack, "--protocol", protocol
+            )
+            assert done.stdout.startswith(f"{STUB} {model} in a rehearsal."), (
+                protocol,
+                done.stderr,
+            )
         assert 20 < resident_mebibytes(tmp_path / "clusters" / engine) < 60
     finally:
         inferplan(tmp_path, "down", stack, "--engine", "rehearsal", "--cluster")
-    assert not [pid for pid, words in processes._command_lines() if any(str(tmp_path) in word for word in words) and pid != os.getpid()]
+    assert not [
+        pid
+        for pid, words in processes._command_lines()
+        if any(str(tmp_path) in word for word in words) and pid != os.getpid()
+    ]

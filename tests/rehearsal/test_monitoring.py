@@ -1,12 +1,14 @@
-"""What monitoring declares, on a real API server with the definitions of the Prometheus operator and KEDA: every field is known."""
+"""What monitoring declares, on a real API server with the definitions of the Prometheus operator
+and KEDA: every field is known.
+"""
 
 from __future__ import annotations
 
 import pytest
 
+from inferplan.progress import silent
+from inferplan.pulumi_engine.values import reveal
 from inferplan.rehearsal.cluster.definitions import installer
-from inferplan.rehearsal.engine.wire.values import reveal
-from inferplan.rehearsal.progress import silent
 from tests.unit.monitoring.test_scraping import PROMETHEUS, whole
 
 pytestmark = pytest.mark.cluster
@@ -23,7 +25,12 @@ def api(cluster):
 
 def test_api_server_accepts_all_fields_of_monitoring_objects(api):
     login = {**PROMETHEUS, "login": {"mode": "bearer", "secretName": "prom"}}
-    recording = whole(prometheus=login, scrape={"preheats": True, "exporters": {"keda": "keda"}}, rules={}, labels={"release": "stack"})
+    recording = whole(
+        prometheus=login,
+        scrape={"preheats": True, "exporters": {"keda": "keda"}},
+        rules={},
+        labels={"release": "stack"},
+    )
     groups = ("monitoring.coreos.com", "keda.sh")
     objects = [each.inputs for each in recording if any(group in each.type for group in groups)]
     kinds = {each["kind"] for each in objects}

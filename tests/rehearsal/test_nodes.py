@@ -1,4 +1,6 @@
-"""Fake nodes under the real scheduler: pods land where the hardware would take them, and nowhere else."""
+"""Fake nodes under the real scheduler: pods land where the hardware would take them, and nowhere
+else.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from pydantic import TypeAdapter
 
 from inferplan.components.nodes.fake_nodes import fake_nodes
 from inferplan.components.nodes.node_pool import NodePool, RuntimeClasses
-from inferplan.components.nodes.spec import NodePoolSpec
-from inferplan.rehearsal.cluster.api import Api, ApiError
-from inferplan.rehearsal.engine.apply.run import apply, down
+from inferplan.components.pools import NodePoolSpec
+from inferplan.kube.api import Api, ApiError
+from inferplan.rehearsal.apply.run import apply, down
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -30,7 +32,12 @@ ANYTHING = {"operator": "Exists"}
 POOLS = {
     name: TypeAdapter(NodePoolSpec).validate_python({"provider": "simulated", **fields})
     for name, fields in {
-        "l40s": {"accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 2, "zones": ["zone-a", "zone-b"]},
+        "l40s": {
+            "accelerator": "nvidia-l40s",
+            "instanceType": "g6e.12xlarge",
+            "nodes": 2,
+            "zones": ["zone-a", "zone-b"],
+        },
         "gaudi2": {"accelerator": "gaudi-2", "nodes": 1},
         "system": {"nodes": 1},
     }.items()
@@ -47,15 +54,25 @@ def declare_pools(pools: dict[str, Any]) -> Callable[[], None]:
 
 
 def until(
-    api: Api, collection: str, name: str, reached: Callable[[dict[str, Any]], Any], seconds: int = PATIENCE_SECONDS
+    api: Api,
+    collection: str,
+    name: str,
+    reached: Callable[[dict[str, Any]], Any],
+    seconds: int = PATIENCE_SECONDS,
 ) -> dict[str, Any]:
-    """The object `name` as it is when `reached` of it is true; fails with its last state after `seconds`."""
+    """The object `name` as it is when `reached` of it is true; fails with its last state after
+    `seconds`.
+    """
     only = {"fieldSelector": f"metadata.name={name}"}
     listed = api.request("GET", collection, query=only)
     last = listed["items"][0] if listed["items"] else {}
     if last and reached(last):
         return last
-    query = {**only, "resourceVersion": listed["metadata"]["resourceVersion"], "timeoutSeconds": str(seconds)}
+    query = {
+        **only,
+        "resourceVersion": listed["metadata"]["resourceVersion"],
+        "timeoutSeconds": str(seconds),
+    }
     for kind, live in api.watch(collection, query):
         last = last if kind == "BOOKMARK" else live
         if kind != "BOOKMARK" and reached(live):
@@ -64,23 +81,37 @@ def until(
 
 
 def condition(live: dict[str, Any], kind: str) -> dict[str, Any]:
-    return next((each for each in live.get("status", {}).get("conditions", ()) if each["type"] == kind), {})
+    return next(
+        (each for each in live.get("status", {}).get("conditions", ()) if each["type"] == kind), {}
+    )
 
 
 def open_for_pods(node: dict[str, Any]) -> bool:
-    """Ready, and no longer tainted for not having been: the scheduler turns pods down until the taint is off."""
+    """Ready, and no longer tainted for not having been: the scheduler turns pods down until the
+    taint is off.
+    """
     taints = [each["key"] for each in node["spec"].get("taints", ())]
-    return condition(node, "Ready").get("status") == "True" and not any(key.startswith("node.kubernetes.io/") for key in taints)
+    return condition(node, "Ready").get("status") == "True" and not any(
+        key.startswith("node.kubernetes.io/") for key in taints
+    )
 
 
 @pytest.fixture(scope="module")
 def api(cluster: Cluster) -> Iterator[Api]:
     client = cluster.api()
     apply(declare_pools(POOLS), cluster, project="inferplan", stack="nodes")
-    ours = {node["metadata"]["name"] for name, spec in POOLS.items() for node in fake_nodes(name, spec)}
+    ours = {
+        node["metadata"]["name"] for name, spec in POOLS.items() for node in fake_nodes(name, spec)
+    }
     there = {node["metadata"]["name"] for node in client.request("GET", "/api/v1/nodes")["items"]}
-    assert there == ours, f"these tests count nodes, and another module left {sorted(there - ours)} behind"
-    client.request("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    assert there == ours, (
+        f"these tests count nodes, and another module left {sorted(there - ours)} behind"
+    )
+    client.request(
+        "POST",
+        "/api/v1/namespaces",
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+    )
     until(client, f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", "default", lambda _: True)
     for name in sorted(ours):
         until(client, "/api/v1/nodes", name, open_for_pods)
@@ -97,15 +128,33 @@ def numbers() -> Iterator[int]:
 
 @pytest.fixture
 def place(api: Api, numbers: Iterator[int]) -> Iterator[Callable[..., dict[str, Any]]]:
-    """Creates a pod and returns it when the scheduler has spoken; removes it afterwards, so that each test finds empty nodes."""
+    """Creates a pod and returns it when the scheduler has spoken; removes it afterwards, so that
+    each test finds empty nodes.
+    """
     names: list[str] = []
 
-    def create(resources: dict[str, str], *tolerations: dict[str, str], **spec: Any) -> dict[str, Any]:
-        # Never a name twice: a kubelet may still be at the end of the pod that bore it in an earlier test.
+    def create(
+        resources: dict[str, str], *tolerations: dict[str, str], **spec: Any
+    ) -> dict[str, Any]:
+        # Never a name twice: a kubelet may still be at the end of the pod that bore it in an
+        # earlier test.
         name = f"pod-{next(numbers)}"
-        container = {"name": "main", "image": "registry.test/none:1", "resources": {"requests": resources, "limits": resources}}
-        body = {"containers": [container], "tolerations": list(tolerations), "terminationGracePeriodSeconds": 0, **spec}
-        api.request("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body})
+        container = {
+            "name": "main",
+            "image": "registry.test/none:1",
+            "resources": {"requests": resources, "limits": resources},
+        }
+        body = {
+            "containers": [container],
+            "tolerations": list(tolerations),
+            "terminationGracePeriodSeconds": 0,
+            **spec,
+        }
+        api.request(
+            "POST",
+            PODS,
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body},
+        )
         names.append(name)
         return until(api, PODS, name, lambda pod: condition(pod, "PodScheduled"))
 
@@ -160,7 +209,10 @@ def test_toleration_of_another_vendor_does_not_admit_to_gaudi_nodes(place):
     ("wants", "missing"),
     [
         ({"habana.ai/gaudi": "9", "cpu": "1", "memory": "1Gi"}, "Insufficient habana.ai/gaudi"),
-        ({"habana.ai/gaudi": "1", "cpu": "1", "memory": "1Gi", "hugepages-2Mi": "95002Mi"}, "Insufficient hugepages-2Mi"),
+        (
+            {"habana.ai/gaudi": "1", "cpu": "1", "memory": "1Gi", "hugepages-2Mi": "95002Mi"},
+            "Insufficient hugepages-2Mi",
+        ),
         ({"habana.ai/gaudi": "1", "cpu": "1", "memory": "900Gi"}, "Insufficient memory"),
         ({"habana.ai/gaudi": "1", "cpu": "159531m", "memory": "1Gi"}, "Insufficient cpu"),
     ],
@@ -182,12 +234,16 @@ def test_pod_with_unknown_runtime_class_is_rejected(place):
 
 def test_applying_the_same_pools_again_changes_nothing(api, cluster):
     del api
-    assert apply(declare_pools(POOLS), cluster, project="inferplan", stack="nodes").total_changes == 0
+    assert (
+        apply(declare_pools(POOLS), cluster, project="inferplan", stack="nodes").total_changes == 0
+    )
 
 
 def test_another_instance_type_replaces_the_nodes(api, cluster):
     smaller = POOLS["l40s"].model_copy(update={"instance_type": "g6e.4xlarge"})
-    outcome = apply(declare_pools(POOLS | {"l40s": smaller}), cluster, project="inferplan", stack="nodes")
+    outcome = apply(
+        declare_pools(POOLS | {"l40s": smaller}), cluster, project="inferplan", stack="nodes"
+    )
     try:
         assert {target.name for target in outcome.replaced} == {"l40s-0", "l40s-1"}
         live = until(api, "/api/v1/nodes", "l40s-0", open_for_pods)

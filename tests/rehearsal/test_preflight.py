@@ -9,14 +9,14 @@ from functools import partial
 import pytest
 import yaml
 
-from inferplan.operations.errors import OperationError
-from inferplan.operations.live import LiveCluster, ObjectKey
-from inferplan.operations.recovery.volumes import settle_volumes
-from inferplan.operations.updating.down import blockers
-from inferplan.operations.updating.preflight import check_operators, check_rights
-from inferplan.operations.updating.update import patch_simulated_volume
+from inferplan.commands.down.down import blockers
+from inferplan.kube.api import Api
 from inferplan.rehearsal.cluster import Cluster
-from inferplan.rehearsal.cluster.api import Api
+from inferplan.updating.preflight import check_operators, check_rights
+from inferplan.updating.update import patch_simulated_volume
+from inferplan.updating.volumes import settle_volumes
+from inferplan.workspace.errors import OperationError
+from inferplan.workspace.live import LiveCluster, ObjectKey
 from tests.scenarios.play import client
 
 pytestmark = pytest.mark.cluster
@@ -30,16 +30,31 @@ def test_preflight_names_only_operators_whose_kinds_are_not_served(cluster: Clus
     live = LiveCluster(cluster.get)
     served = ObjectKey("apps/v1", "Deployment", "chat", "llama")
     check_operators([served], live, stack="chat", simulated=False)
-    # A version that KEDA never had: another test may have installed KEDA's definitions on the shared cluster.
+    # A version that KEDA never had: another test may have installed KEDA's definitions on the
+    # shared cluster.
     with pytest.raises(OperationError) as caught:
-        check_operators([served, ObjectKey("keda.sh/v9", "ScaledObject", "chat", "llama")], live, stack="chat", simulated=False)
-    assert "KEDA: the cluster does not serve ScaledObject of keda.sh/v9; install it: " in str(caught.value)
+        check_operators(
+            [served, ObjectKey("keda.sh/v9", "ScaledObject", "chat", "llama")],
+            live,
+            stack="chat",
+            simulated=False,
+        )
+    assert "KEDA: the cluster does not serve ScaledObject of keda.sh/v9; install it: " in str(
+        caught.value
+    )
     assert "Deployment" not in str(caught.value)
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on PATH, which lists an account's rights")
-def test_preflight_names_missing_rights_and_administrator_has_all(cluster: Cluster, tmp_path, monkeypatch):
-    live, objects = LiveCluster(cluster.get), [ObjectKey("apps/v1", "Deployment", "default", "llama")]
+@pytest.mark.skipif(
+    shutil.which("kubectl") is None, reason="no kubectl on PATH, which lists an account's rights"
+)
+def test_preflight_names_missing_rights_and_administrator_has_all(
+    cluster: Cluster, tmp_path, monkeypatch
+):
+    live, objects = (
+        LiveCluster(cluster.get),
+        [ObjectKey("apps/v1", "Deployment", "default", "llama")],
+    )
     config = yaml.safe_load(cluster.kubeconfig.read_text())
     context = config["current-context"]
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
@@ -50,16 +65,28 @@ def test_preflight_names_missing_rights_and_administrator_has_all(cluster: Clust
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
     with pytest.raises(OperationError) as caught:
         check_rights(objects, live, context, stack="chat")
-    assert f"Your account in context {context} lacks rights that chat needs. Nothing was changed." in str(caught.value)
+    assert (
+        f"Your account in context {context} lacks rights that chat needs. Nothing was changed."
+        in str(caught.value)
+    )
     assert "deployments.apps" in str(caught.value)
 
 
 def _held(api: Api) -> None:
     """A pod that a finalizer holds, in a namespace, both deleted."""
-    api.request("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}})
-    spec = {"containers": [{"name": "probe", "image": "probe:1"}], "automountServiceAccountToken": False}
+    api.request(
+        "POST",
+        "/api/v1/namespaces",
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}},
+    )
+    spec = {
+        "containers": [{"name": "probe", "image": "probe:1"}],
+        "automountServiceAccountToken": False,
+    }
     metadata = {"name": "alpha", "namespace": HOME, "finalizers": [FINALIZER]}
-    api.request("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    api.request(
+        "POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    )
     api.request("DELETE", f"{PODS}/alpha", query={"gracePeriodSeconds": "0"})
     api.request("DELETE", f"/api/v1/namespaces/{HOME}")
 
@@ -86,7 +113,11 @@ def _until(api: Api, path: str, phase: str) -> None:
     now = api.request("GET", path)
     if now["status"].get("phase") == phase:
         return
-    query = {"fieldSelector": f"metadata.name={name}", "resourceVersion": now["metadata"]["resourceVersion"], "timeoutSeconds": "30"}
+    query = {
+        "fieldSelector": f"metadata.name={name}",
+        "resourceVersion": now["metadata"]["resourceVersion"],
+        "timeoutSeconds": "30",
+    }
     for _, each in api.watch(collection, query):
         if each.get("status", {}).get("phase") == phase:
             return
@@ -94,25 +125,55 @@ def _until(api: Api, path: str, phase: str) -> None:
 
 
 def test_released_volume_binds_next_claim(cluster: Cluster):
-    volume, claim = ObjectKey("v1", "PersistentVolume", "", "kept-share"), ObjectKey("v1", "PersistentVolumeClaim", "default", "share")
+    volume, claim = (
+        ObjectKey("v1", "PersistentVolume", "", "kept-share"),
+        ObjectKey("v1", "PersistentVolumeClaim", "default", "share"),
+    )
     about = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    where = {"nfs": {"server": "nas.acme.example", "path": "/llm"}, "claimRef": {"namespace": "default", "name": "share"}}
-    disk = {**about, **where, "capacity": {"storage": "1Ti"}, "persistentVolumeReclaimPolicy": "Retain"}
+    where = {
+        "nfs": {"server": "nas.acme.example", "path": "/llm"},
+        "claimRef": {"namespace": "default", "name": "share"},
+    }
+    disk = {
+        **about,
+        **where,
+        "capacity": {"storage": "1Ti"},
+        "persistentVolumeReclaimPolicy": "Retain",
+    }
     wish = {**about, "volumeName": "kept-share", "resources": {"requests": {"storage": "1Mi"}}}
     labels = {"app.kubernetes.io/managed-by": "inferplan"}
-    volumes, claims = "/api/v1/persistentvolumes", "/api/v1/namespaces/default/persistentvolumeclaims"
+    volumes, claims = (
+        "/api/v1/persistentvolumes",
+        "/api/v1/namespaces/default/persistentvolumeclaims",
+    )
     with client(cluster) as api:
         metadata = {"name": "kept-share", "labels": labels}
-        api.request("POST", volumes, {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": disk})
+        api.request(
+            "POST",
+            volumes,
+            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": disk},
+        )
         try:
             for _ in range(2):
                 api.request(
-                    "POST", claims, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "share"}, "spec": wish}
+                    "POST",
+                    claims,
+                    {
+                        "apiVersion": "v1",
+                        "kind": "PersistentVolumeClaim",
+                        "metadata": {"name": "share"},
+                        "spec": wish,
+                    },
                 )
                 _until(api, f"{claims}/share", "Bound")
                 api.request("DELETE", f"{claims}/share")
                 _until(api, f"{volumes}/kept-share", "Released")
-                settle_volumes([volume, claim], LiveCluster(cluster.get), partial(patch_simulated_volume, cluster), print)
+                settle_volumes(
+                    [volume, claim],
+                    LiveCluster(cluster.get),
+                    partial(patch_simulated_volume, cluster),
+                    print,
+                )
                 _until(api, f"{volumes}/kept-share", "Available")
         finally:
             api.request("DELETE", f"{volumes}/kept-share")

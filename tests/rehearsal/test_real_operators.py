@@ -1,6 +1,8 @@
-"""The operators themselves on the documented examples: what they make is accepted, scheduled and awaited, and is what is kept of them.
+"""The operators themselves on the documented examples: what they make is accepted, scheduled and
+awaited, and is what is kept of them.
 
-They run where INFERPLAN_OPERATORS says that their programs are (see `real_operators`); with INFERPLAN_RECORD=1 what they made is kept anew.
+They run where INFERPLAN_OPERATORS says that their programs are (see `real_operators`); with
+INFERPLAN_RECORD=1 what they made is kept anew.
 """
 
 from __future__ import annotations
@@ -13,24 +15,28 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.contract import contract_of
-from inferplan.operations.status.status import read_state
-from inferplan.operations.workspace import open_workspace
+from inferplan.progress import silent
+from inferplan.rehearsal.apply.operators import stub
+from inferplan.rehearsal.apply.run import apply
 from inferplan.rehearsal.cluster import Cluster, delete, start
 from inferplan.rehearsal.cluster.definitions import installer
-from inferplan.rehearsal.engine.apply.operators import stub
-from inferplan.rehearsal.engine.apply.run import apply
-from inferplan.rehearsal.engine.wait.object_events import Ready
-from inferplan.rehearsal.progress import silent
+from inferplan.rehearsal.wait.object_events import Ready
+from inferplan.status.status import read_state
+from inferplan.workspace.contract import contract_of
+from inferplan.workspace.workspace import open_workspace
 from tests.rehearsal import real_operators
 from tests.rehearsal.traces import KEPT, LWS, RAY, kept, traces
 
 ROOT = Path(__file__).resolve().parents[2]
-VLLM, RAY_SERVE = (ROOT / "docs" / "engines" / f"Pulumi.{name}.yaml" for name in ("vllm", "ray-serve"))
+VLLM, RAY_SERVE = (
+    ROOT / "docs" / "engines" / f"Pulumi.{name}.yaml" for name in ("vllm", "ray-serve")
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.full]
 needs_lws, needs_kuberay = (
-    pytest.mark.skipif(bool(real_operators.missing(name)), reason=real_operators.missing(name) or "it is here")
+    pytest.mark.skipif(
+        bool(real_operators.missing(name)), reason=real_operators.missing(name) or "it is here"
+    )
     for name in ("lws", "kuberay")
 )
 
@@ -45,11 +51,23 @@ def cluster(own_state, monkeypatch):  # noqa: ARG001 - it must be set before a c
     delete("operators")
 
 
-def up(cluster: Cluster, path: Path, models: list[str], change: Callable[[str], str] = lambda text: text, **more: Any) -> Any:
-    """Bring up the stack at `path` with these models of it only, their JSON changed by `change`; how it stands then."""
+def up(
+    cluster: Cluster,
+    path: Path,
+    models: list[str],
+    change: Callable[[str], str] = lambda text: text,
+    **more: Any,
+) -> Any:
+    """Bring up the stack at `path` with these models of it only, their JSON changed by `change`;
+    how it stands then.
+    """
     workspace = open_workspace(str(path))
     given = workspace.engine_input()
-    chosen = {name: model for name, model in json.loads(given["config"]["inferplan:models"]).items() if name in models}
+    chosen = {
+        name: model
+        for name, model in json.loads(given["config"]["inferplan:models"]).items()
+        if name in models
+    }
     config = {**given["config"], "inferplan:models": change(json.dumps(chosen))}
     options: Any = {**given, "config": config, "ensure_crds": installer(cluster, silent), **more}
     apply(workspace.rehearsed, cluster, **options)
@@ -57,7 +75,9 @@ def up(cluster: Cluster, path: Path, models: list[str], change: Callable[[str], 
 
 
 def model_pods(cluster: Cluster, model: str) -> list[Any]:
-    chosen = f"labelSelector=app.kubernetes.io/component%3Dmodel,app.kubernetes.io/instance%3D{model}"
+    chosen = (
+        f"labelSelector=app.kubernetes.io/component%3Dmodel,app.kubernetes.io/instance%3D{model}"
+    )
     return cluster.get(f"/api/v1/namespaces/inference/pods?{chosen}")["items"]
 
 
@@ -72,7 +92,9 @@ def condition(live: Any, name: str) -> str:
 def held_against_what_is_kept(cluster: Cluster, kind: str, live: Any) -> None:
     found, name = traces(cluster.get, kind, live), live["metadata"]["name"]
     if os.environ.get("INFERPLAN_RECORD"):
-        (KEPT / f"{kind.rpartition('/')[2]}.json").write_text(json.dumps({**kept(kind), name: found}, indent=1) + "\n", encoding="utf-8")
+        (KEPT / f"{kind.rpartition('/')[2]}.json").write_text(
+            json.dumps({**kept(kind), name: found}, indent=1) + "\n", encoding="utf-8"
+        )
     assert found == kept(kind)[name]
 
 
@@ -87,7 +109,12 @@ def test_stub_matches_leader_worker_set_operator(cluster, tmp_path):
         path = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/inference/leaderworkersets/llama-3-405b-group"
         held_against_what_is_kept(cluster, LWS, cluster.get(path))
         before = images(pods)
-        up(cluster, VLLM, ["llama-3-405b"], lambda text: text.replace('"engine"', '"image": "docker.io/acme/vllm:2", "engine"', 1))
+        up(
+            cluster,
+            VLLM,
+            ["llama-3-405b"],
+            lambda text: text.replace('"engine"', '"image": "docker.io/acme/vllm:2", "engine"', 1),
+        )
         assert images(model_pods(cluster, "llama-3-405b")) == {"docker.io/acme/vllm:2"} != before
         up(cluster, VLLM, [])
         assert model_pods(cluster, "llama-3-405b") == []
@@ -109,10 +136,22 @@ def test_stub_matches_kuberay_and_change_waits_for_new_ray_cluster(cluster, tmp_
             if isinstance(event, Ready) and event.target.kind == "RayService":
                 upgrading.append(condition(cluster.get(path), "UpgradeInProgress"))
 
-        up(cluster, RAY_SERVE, ["assistant"], lambda text: text.replace("2.56.0-py312-cu130", "2.56.0-next"), listener=note)
+        up(
+            cluster,
+            RAY_SERVE,
+            ["assistant"],
+            lambda text: text.replace("2.56.0-py312-cu130", "2.56.0-next"),
+            listener=note,
+        )
         assert upgrading == ["False"]
-        serving = cluster.get("/api/v1/namespaces/inference/services/assistant-serve-svc")["spec"]["selector"]["ray.io/cluster"]
-        new = [pod for pod in model_pods(cluster, "assistant") if pod["metadata"]["labels"]["ray.io/cluster"] == serving]
+        serving = cluster.get("/api/v1/namespaces/inference/services/assistant-serve-svc")["spec"][
+            "selector"
+        ]["ray.io/cluster"]
+        new = [
+            pod
+            for pod in model_pods(cluster, "assistant")
+            if pod["metadata"]["labels"]["ray.io/cluster"] == serving
+        ]
         assert images(new) == {"docker.io/rayproject/ray-llm:2.56.0-next"}
         assert len(new) == 3
         up(cluster, RAY_SERVE, [])

@@ -1,4 +1,6 @@
-"""Samples of `tests/unit/serving/test_rollouts_end.py` on the real scheduler and Deployment controller: a new revision replaces the old one."""
+"""Samples of `tests/unit/serving/test_rollouts_end.py` on the real scheduler and Deployment
+controller: a new revision replaces the old one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from inferplan.components.nodes.fake_nodes import fake_nodes
-from inferplan.components.nodes.spec import SimulatedPool
+from inferplan.components.pools import SimulatedPool
 from inferplan.stackfile.checks.placement import room_for_surge
 from tests.patience import PATIENCE_SECONDS
 from tests.rehearsal.operator_programs import install
@@ -40,7 +42,12 @@ def pool(api):
     names: list[str] = []
 
     def add(name: str, count: int) -> SimulatedPool:
-        fields = {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.48xlarge", "nodes": count}
+        fields = {
+            "provider": "simulated",
+            "accelerator": "nvidia-l40s",
+            "instanceType": "g6e.48xlarge",
+            "nodes": count,
+        }
         made = SimulatedPool.model_validate(fields)
         for node in fake_nodes(name, made):
             install(api, node)
@@ -57,8 +64,20 @@ def deploy(api):
     """A function that applies a Deployment; it is deleted after the test."""
     names: set[str] = set()
 
-    def apply(name: str, place: str, cards: int, replicas: int, mode: str, revision: int, labels: dict[str, str] | None = None) -> None:
-        container = {"name": "server", "image": f"registry.test/server:{revision}", "resources": {"limits": {"nvidia.com/gpu": str(cards)}}}
+    def apply(
+        name: str,
+        place: str,
+        cards: int,
+        replicas: int,
+        mode: str,
+        revision: int,
+        labels: dict[str, str] | None = None,
+    ) -> None:
+        container = {
+            "name": "server",
+            "image": f"registry.test/server:{revision}",
+            "resources": {"limits": {"nvidia.com/gpu": str(cards)}},
+        }
         pod = {
             "containers": [container],
             "nodeSelector": {"inferplan.dev/pool": place, **(labels or {})},
@@ -70,7 +89,15 @@ def deploy(api):
             "strategy": deployment_of(vllm(rollout=mode))["strategy"],
             "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
         }
-        install(api, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": SPACE}, "spec": spec})
+        install(
+            api,
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": SPACE},
+                "spec": spec,
+            },
+        )
         names.add(name)
 
     yield apply
@@ -78,8 +105,12 @@ def deploy(api):
         api.request("DELETE", f"{DEPLOYMENTS}/{name}")
 
 
-def await_object(api: Any, collection: str, query: dict[str, str], reached: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    with contextlib.closing(api.watch(collection, {**query, "timeoutSeconds": str(PATIENCE_SECONDS)})) as watch:
+def await_object(
+    api: Any, collection: str, query: dict[str, str], reached: Callable[[dict[str, Any]], Any]
+) -> dict[str, Any]:
+    with contextlib.closing(
+        api.watch(collection, {**query, "timeoutSeconds": str(PATIENCE_SECONDS)})
+    ) as watch:
         return next(live for kind, live in watch if kind in ("ADDED", "MODIFIED") and reached(live))
 
 
@@ -87,7 +118,9 @@ def ended(live: dict[str, Any]) -> bool:
     """True if every pod of a Deployment is new and ready, and no old one is left."""
     status, replicas = live["status"], live["spec"]["replicas"]
     counts = {status.get(key, 0) for key in ("replicas", "updatedReplicas", "readyReplicas")}
-    return status.get("observedGeneration") == live["metadata"]["generation"] and counts == {replicas}
+    return status.get("observedGeneration") == live["metadata"]["generation"] and counts == {
+        replicas
+    }
 
 
 @pytest.mark.parametrize(
@@ -124,19 +157,37 @@ def test_surge_that_the_plan_rejects_can_wait_forever(api, pool, deploy):
     await_object(api, DEPLOYMENTS, {"fieldSelector": "metadata.name=wide"}, ended)
     [pod] = api.request("GET", PODS, query={"labelSelector": "app=wide"})["items"]
     first = pod["spec"]["nodeName"]
-    for node, count in {first: 2, "scattered-1" if first == "scattered-0" else "scattered-0": 5}.items():
-        deploy(f"others-on-{node}", "scattered", 1, count, "inPlace", 1, {"kubernetes.io/hostname": node})
+    for node, count in {
+        first: 2,
+        "scattered-1" if first == "scattered-0" else "scattered-0": 5,
+    }.items():
+        deploy(
+            f"others-on-{node}",
+            "scattered",
+            1,
+            count,
+            "inPlace",
+            1,
+            {"kubernetes.io/hostname": node},
+        )
         await_object(api, DEPLOYMENTS, {"fieldSelector": f"metadata.name=others-on-{node}"}, ended)
     deploy("wide", "scattered", 4, 1, "surge", 2)
 
     def refused(live: dict[str, Any]) -> bool:
         conditions = live.get("status", {}).get("conditions", ())
-        return any("2 Insufficient nvidia.com/gpu" in each.get("message", "") for each in conditions)
+        return any(
+            "2 Insufficient nvidia.com/gpu" in each.get("message", "") for each in conditions
+        )
 
     await_object(api, PODS, {"labelSelector": "app=wide"}, refused)
     models = {"wide": vllm(tensorParallelSize=4, rollout="surge"), "others": vllm(replicas=7)}
     target = SimulatedPool.model_validate(
-        {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.48xlarge", "nodes": 2}
+        {
+            "provider": "simulated",
+            "accelerator": "nvidia-l40s",
+            "instanceType": "g6e.48xlarge",
+            "nodes": 2,
+        }
     ).target("p")
     [error] = room_for_surge(models, "wide", target)
     assert "its 5 free accelerators can be on nodes with fewer" in error.message

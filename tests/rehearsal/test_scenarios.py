@@ -1,4 +1,6 @@
-"""Changes under the rehearsal: each update can succeed, fail, be interrupted or killed, and be repeated, reverted or redirected."""
+"""Changes under the rehearsal: each update can succeed, fail, be interrupted or killed, and be
+repeated, reverted or redirected.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.rehearsal.apply.run import applied
 from inferplan.rehearsal.cluster import Cluster, delete, start
-from inferplan.rehearsal.engine.apply.run import applied
 from tests.scenarios.play import Ended, play
 from tests.scenarios.transitions import ENDINGS, FOLLOWING, TRANSITIONS, Config, Transition
 
@@ -20,8 +22,8 @@ pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 STACK = "scenarios"
-# A change of the engine, and one of everything, a model's name among them, each with another ending and another way on; all of them
-# run in the full lane.
+# A change of the engine, and one of everything, a model's name among them, each with another ending
+# and another way on; all of them run in the full lane.
 SAMPLE = {
     ("vllm to triton", "interrupted at 3", "revert"),
 }
@@ -44,7 +46,12 @@ class Rehearsal:
 
     def update(self, config: Config, ending: str = "succeeds") -> Ended:
         answer = self._ask(config, ending)
-        return Ended(ok=answer["ok"], cut=answer["cut"], text=answer.get("error", ""), changes=tuple(answer.get("changes", ())))
+        return Ended(
+            ok=answer["ok"],
+            cut=answer["cut"],
+            text=answer.get("error", ""),
+            changes=tuple(answer.get("changes", ())),
+        )
 
     def quiet(self, config: Config) -> str:
         done = self.update(config)
@@ -59,7 +66,11 @@ class Rehearsal:
     def _ask(self, config: Config, ending: str) -> dict:
         assert self._worker.stdin is not None
         assert self._worker.stdout is not None
-        print(json.dumps({"cluster": STACK, "config": config, "ending": ending}), file=self._worker.stdin, flush=True)
+        print(
+            json.dumps({"cluster": STACK, "config": config, "ending": ending}),
+            file=self._worker.stdin,
+            flush=True,
+        )
         return json.loads(self._worker.stdout.readline())
 
 
@@ -77,9 +88,17 @@ def cases() -> Iterator[object]:
             for following in FOLLOWING:
                 sampled = (transition.name, ending, following) in SAMPLE
                 marks = [] if sampled else [pytest.mark.full]
-                yield pytest.param(transition, ending, following, marks=marks, id=f"{transition.name}-{ending}-{following}")
+                yield pytest.param(
+                    transition,
+                    ending,
+                    following,
+                    marks=marks,
+                    id=f"{transition.name}-{ending}-{following}",
+                )
 
 
 @pytest.mark.parametrize(("transition", "ending", "following"), list(cases()))
-def test_a_change_of_mind_ends_converged_and_without_a_gap(engine, transition: Transition, ending: str, following: str):
+def test_a_change_of_mind_ends_converged_and_without_a_gap(
+    engine, transition: Transition, ending: str, following: str
+):
     play(engine, transition, ending, following)

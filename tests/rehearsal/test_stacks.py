@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.kube.api import Api, ApiError
 from inferplan.rehearsal.cluster import start, status
-from inferplan.rehearsal.cluster.api import Api, ApiError
 from inferplan.rehearsal.cluster.processes import running
 from inferplan.rehearsal.cluster.record import cluster_directory
 from tests.rehearsal.commands import STACK, changed_objects, inferplan, up, variant
@@ -36,7 +36,9 @@ def names(api: Api) -> set[tuple[str, str]]:
 
 
 def runs(pid: int) -> bool:
-    """Whether the process still runs: one that ended stays listed until its parent has asked for its exit code."""
+    """Whether the process still runs: one that ended stays listed until its parent has asked for
+    its exit code.
+    """
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -73,16 +75,30 @@ def test_quota_rejects_accelerator_without_a_pool(api):
         "resources": {"requests": {"nvidia.com/gpu": "7"}, "limits": {"nvidia.com/gpu": "7"}},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
-    security = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
-    pod = {"metadata": {"name": "greedy"}, "spec": {"containers": [container], "securityContext": security}}
+    security = {
+        "runAsNonRoot": True,
+        "runAsUser": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    pod = {
+        "metadata": {"name": "greedy"},
+        "spec": {"containers": [container], "securityContext": security},
+    }
     with pytest.raises(ApiError, match=r"exceeded quota.*requests.nvidia.com/gpu=7"):
-        api.request("POST", "/api/v1/namespaces/inference/pods", {"apiVersion": "v1", "kind": "Pod", **pod})
+        api.request(
+            "POST", "/api/v1/namespaces/inference/pods", {"apiVersion": "v1", "kind": "Pod", **pod}
+        )
 
 
 def test_pod_outside_the_restricted_profile_is_rejected(api):
-    pod = {"metadata": {"name": "root"}, "spec": {"containers": [{"name": "root", "image": "registry.example/root:1"}]}}
+    pod = {
+        "metadata": {"name": "root"},
+        "spec": {"containers": [{"name": "root", "image": "registry.example/root:1"}]},
+    }
     with pytest.raises(ApiError, match="violates PodSecurity"):
-        api.request("POST", "/api/v1/namespaces/inference/pods", {"apiVersion": "v1", "kind": "Pod", **pod})
+        api.request(
+            "POST", "/api/v1/namespaces/inference/pods", {"apiVersion": "v1", "kind": "Pod", **pod}
+        )
 
 
 def test_exit_code_of_status_reports_readiness(local_state):
@@ -98,12 +114,18 @@ def test_removing_a_model_prunes_its_objects_and_no_others(local_state, api, tmp
     up(local_state, variant(tmp_path, STACK[start_of:end_of], ""))
     gone = before - names(api)
     assert {(kind, name) for kind, name in before if "llama-3-70b" in name} <= gone
-    # The gateway's configuration is named by its content, so the one without the model takes the place of the one with it.
-    assert {name for _, name in gone if "llama-3-70b" not in name} == {name for kind, name in gone if name.startswith("gateway-config-")}
+    # The gateway's configuration is named by its content, so the one without the model takes the
+    # place of the one with it.
+    assert {name for _, name in gone if "llama-3-70b" not in name} == {
+        name for kind, name in gone if name.startswith("gateway-config-")
+    }
     missing = inferplan(local_state, "status", "local")
     assert missing.returncode == 3
     assert re.search(r"llama-3-70b .* 0/1 .*\n +not applied yet", missing.stdout)
-    assert "local is not as stacks/Pulumi.local.yaml says. Run inferplan up local: it applies what is missing" in missing.stderr
+    assert (
+        "local is not as stacks/Pulumi.local.yaml says. Run inferplan up local: it applies what is"
+        " missing" in missing.stderr
+    )
 
 
 @pytest.mark.full
@@ -114,7 +136,10 @@ def test_stack_with_external_nodes_is_rehearsed_on_fake_nodes(local_state):
     assert re.search(r"qwen-3-8b +vllm +gaudi2 +4/4", output)
     shown = inferplan(local_state, "status", "onprem")
     assert shown.returncode == 0
-    assert "this is the rehearsal of onprem on this machine; read the real one with --context NAME" in shown.stderr
+    assert (
+        "this is the rehearsal of onprem on this machine; read the real one with --context NAME"
+        in shown.stderr
+    )
 
 
 def test_down_leaves_nothing(local_state, monkeypatch):
@@ -124,10 +149,17 @@ def test_down_leaves_nothing(local_state, monkeypatch):
     assert done.returncode == 0, done.stderr
     cluster = start("local")
     client = cluster.api()
-    assert [item["metadata"]["name"] for item in client.request("GET", "/api/v1/nodes")["items"]] == []
-    assert "inference" not in {item["metadata"]["name"] for item in client.request("GET", "/api/v1/namespaces")["items"]}
+    assert [
+        item["metadata"]["name"] for item in client.request("GET", "/api/v1/nodes")["items"]
+    ] == []
+    assert "inference" not in {
+        item["metadata"]["name"] for item in client.request("GET", "/api/v1/namespaces")["items"]
+    }
     client.close()
-    assert inferplan(local_state, "down", "local", "--engine", "rehearsal", "--cluster").returncode == 0
+    assert (
+        inferplan(local_state, "down", "local", "--engine", "rehearsal", "--cluster").returncode
+        == 0
+    )
     assert status("local") == "absent"
     assert pids
     assert not any(runs(pid) for pid in pids)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from inferplan.rehearsal.errors import ToolchainError
+from inferplan.errors import ToolchainError
 from inferplan.rehearsal.toolchain import crd_documents, crd_files, crd_groups, crds, ensure
 from inferplan.rehearsal.toolchain.go import find_go
 from tests.lanes import in_full
@@ -27,13 +27,21 @@ pytestmark = pytest.mark.cluster
     ],
 )
 def test_every_program_reports_the_pinned_version(program, arguments, words):
-    answer = subprocess.run([ensure().programs[program], *arguments], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [ensure().programs[program], *arguments], capture_output=True, text=True, check=True
+    )
     assert words in answer.stdout
 
 
-# Each definition of these takes a second of the control plane's time, and more while it is installed. test_examples installs those of
-# Ray and LeaderWorkerSet, of which its pods come.
-LARGE = ("gateway.envoyproxy.io", "kueue.x-k8s.io", "leaderworkerset.x-k8s.io", "monitoring.coreos.com", "ray.io")
+# Each definition of these takes a second of the control plane's time, and more while it is
+# installed. test_examples installs those of Ray and LeaderWorkerSet, of which its pods come.
+LARGE = (
+    "gateway.envoyproxy.io",
+    "kueue.x-k8s.io",
+    "leaderworkerset.x-k8s.io",
+    "monitoring.coreos.com",
+    "ray.io",
+)
 SAMPLED = [*(each for each in crd_groups() if each not in LARGE), *in_full(*LARGE)]
 
 
@@ -54,7 +62,10 @@ def test_the_pinned_crds_of_a_group_are_accepted_by_the_control_plane(cluster, g
         names.append(document["metadata"]["name"])
         api.apply(f"{collection}/{names[-1]}", document, manager="test")
     for name in names:
-        watch = api.watch(collection, {"fieldSelector": f"metadata.name={name}", "timeoutSeconds": str(PATIENCE_SECONDS)})
+        watch = api.watch(
+            collection,
+            {"fieldSelector": f"metadata.name={name}", "timeoutSeconds": str(PATIENCE_SECONDS)},
+        )
         established = any(
             {"type": "Established", "status": "True"}.items() <= each.items()
             for _, thing in watch
@@ -67,7 +78,10 @@ def test_the_pinned_crds_of_a_group_are_accepted_by_the_control_plane(cluster, g
 
 def test_module_with_another_hash_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setenv("INFERPLAN_CACHE_DIR", str(tmp_path))
-    changed = {name: row | {"sum": "h1:changed"} for name, row in crds.table("rehearsal/toolchain/crds.toml").items()}
+    changed = {
+        name: row | {"sum": "h1:changed"}
+        for name, row in crds.table("rehearsal/toolchain/crds.toml").items()
+    }
     monkeypatch.setattr(crds, "table", lambda _name: changed)
 
     with pytest.raises(ToolchainError, match=r"has hash h1:\S+, pinned is h1:changed"):
@@ -83,9 +97,17 @@ def test_wheel_provides_go_when_path_has_none(tmp_path, monkeypatch):
         pytest.skip("this system's own Go is in /usr/bin and cannot be hidden")
     go = find_go((1, 26, 0), lambda _: None)
     (tmp_path / "main.go").write_text('package main\n\nfunc main() { println("built") }\n')
-    subprocess.run([go.program, "build", "-o", "hello", "main.go"], cwd=tmp_path, env=go.environment, check=True)
+    subprocess.run(
+        [go.program, "build", "-o", "hello", "main.go"],
+        cwd=tmp_path,
+        env=go.environment,
+        check=True,
+    )
 
     assert go.program.is_relative_to(tmp_path / "cache")
-    assert subprocess.run([tmp_path / "hello"], capture_output=True, text=True, check=True).stderr == "built\n"
+    assert (
+        subprocess.run([tmp_path / "hello"], capture_output=True, text=True, check=True).stderr
+        == "built\n"
+    )
     go.discard_leftovers()
     assert sorted(each.name for each in (tmp_path / "cache" / "go").iterdir()) == ["1.26.6"]

@@ -1,4 +1,6 @@
-"""The tutorials, followed on this machine: shell blocks run as they are, and a simulated cluster stands for the real one."""
+"""The tutorials, followed on this machine: shell blocks run as they are, and a simulated cluster
+stands for the real one.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from tests.tutorials import ROOT, Block, blocks
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.full,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on PATH, with which the tutorials read a cluster"),
+    pytest.mark.skipif(
+        shutil.which("kubectl") is None,
+        reason="no kubectl on PATH, with which the tutorials read a cluster",
+    ),
 ]
 AWS = shutil.which("aws") or "aws"
 BASH = shutil.which("bash") or "bash"
@@ -28,7 +33,9 @@ NODES = ("gaudi-1", "gaudi-2")
 
 
 class Reader:
-    """A person at a shell in a copy of the project; variables that a block exports stay for the next one."""
+    """A person at a shell in a copy of the project; variables that a block exports stay for the
+    next one.
+    """
 
     def __init__(self, folder: Path) -> None:
         for name in ("Pulumi.yaml", "inferplan/infra", "schemas", "docs"):
@@ -46,7 +53,9 @@ class Reader:
         done = subprocess.run(
             [BASH, "-c", script], cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=4 * PATIENCE_SECONDS, check=False
         )  # fmt: skip
-        assert done.returncode == code, f"{block.script}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        assert done.returncode == code, (
+            f"{block.script}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        )
         if code == 0:
             entries = (self.folder / "environment").read_text().split("\0")
             self.environment = dict(each.split("=", 1) for each in entries if "=" in each)
@@ -55,7 +64,9 @@ class Reader:
 
 def kubectl(reader: Reader, *arguments: str) -> None:
     command = ["kubectl", "--context", "rack", *arguments]
-    subprocess.run(command, env=reader.environment, cwd=reader.folder, check=True, capture_output=True)
+    subprocess.run(
+        command, env=reader.environment, cwd=reader.folder, check=True, capture_output=True
+    )
 
 
 def test_tutorial_of_existing_rack_works(cluster: Cluster, tmp_path):
@@ -81,7 +92,12 @@ def test_tutorial_of_existing_rack_works(cluster: Cluster, tmp_path):
         "-subj",
         "/CN=llm.rack.internal",
     ]
-    subprocess.run([*certificate, "-keyout", "tls.key", "-out", "tls.crt"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(
+        [*certificate, "-keyout", "tls.key", "-out", "tls.crt"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
     answers: list[str] = []
     with bare_rack(cluster, tmp_path, NODES) as kubeconfig:
         reader.environment["KUBECONFIG"] = str(kubeconfig)
@@ -92,11 +108,23 @@ def test_tutorial_of_existing_rack_works(cluster: Cluster, tmp_path):
                         # Helm would bring the controller and its class.
                         kubectl(reader, "apply", "-f", "class.json")
                     case "update":
-                        assert [each.split()[:2] for each in block.commands] == [["pulumi", "stack"], ["inferplan", "up"]]
+                        assert [each.split()[:2] for each in block.commands] == [
+                            ["pulumi", "stack"],
+                            ["inferplan", "up"],
+                        ]
                         reader.run(Block("", ("inferplan plan rack > /dev/null",)))
                         kubectl(reader, "create", "namespace", "inference")
                     case "traffic":
-                        reader.run(Block("", tuple(each for each in block.commands if each.startswith("inferplan keys"))))
+                        reader.run(
+                            Block(
+                                "",
+                                tuple(
+                                    each
+                                    for each in block.commands
+                                    if each.startswith("inferplan keys")
+                                ),
+                            )
+                        )
                     case mark:
                         answers.append(reader.run(block, code=1 if mark == "exit 1" else 0))
         finally:
@@ -109,9 +137,13 @@ def test_tutorial_of_existing_rack_works(cluster: Cluster, tmp_path):
     assert "0 warning, 0 error" in last
 
 
-@pytest.mark.skipif(not Path(AWS).is_absolute(), reason="no AWS CLI on PATH, with which the tutorial calls AWS")
+@pytest.mark.skipif(
+    not Path(AWS).is_absolute(), reason="no AWS CLI on PATH, with which the tutorial calls AWS"
+)
 def test_tutorial_of_empty_account_reaches_the_update(tmp_path):
-    """moto stands for AWS. What it does not implement (quotas, the simulation of policies) is a question without an answer."""
+    """moto stands for AWS. What it does not implement (quotas, the simulation of policies) is a
+    question without an answer.
+    """
     from moto.server import ThreadedMotoServer
 
     account = "480912345678"
@@ -120,15 +152,26 @@ def test_tutorial_of_empty_account_reaches_the_update(tmp_path):
     server.start()
     try:
         host, port = server.get_host_and_port()
-        reader.environment |= {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1", "ADDRESS": "203.0.114.7"}
+        reader.environment |= {
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "ADDRESS": "203.0.114.7",
+        }
         reader.environment |= {"AWS_ACCESS_KEY_ID": "root", "AWS_SECRET_ACCESS_KEY": "root"}
         _log_in(reader, account)
-        answers = [answer for block in blocks("aws.md") if (answer := _follow(reader, block)) is not None]
-        attached = _aws(reader, "iam", "list-attached-role-policies", "--role-name", "platform-engineers")
+        answers = [
+            answer for block in blocks("aws.md") if (answer := _follow(reader, block)) is not None
+        ]
+        attached = _aws(
+            reader, "iam", "list-attached-role-policies", "--role-name", "platform-engineers"
+        )
     finally:
         server.stop()
     assert attached["AttachedPolicies"] == [
-        {"PolicyName": "inferplan-first", "PolicyArn": f"arn:aws:iam::{account}:policy/inferplan-first"}
+        {
+            "PolicyName": "inferplan-first",
+            "PolicyArn": f"arn:aws:iam::{account}:policy/inferplan-first",
+        }
     ]
     [examined] = [each for each in answers if "AWS offerings" in each]
     for check in ("AWS account", "AWS offerings", "AWS cluster", "AWS vcpu-quotas"):
@@ -149,13 +192,33 @@ def _follow(reader: Reader, block: Block) -> str | None:
 def _log_in(reader: Reader, account: str) -> None:
     """Credentials of a session of the role `platform-engineers`, which exists, in `account`."""
     role = f"arn:aws:iam::{account}:role/platform-engineers"
-    session = _aws(reader, "sts", "assume-role", "--role-arn", role, "--role-session-name", "reader")["Credentials"]
-    keys = {"AWS_ACCESS_KEY_ID": "AccessKeyId", "AWS_SECRET_ACCESS_KEY": "SecretAccessKey", "AWS_SESSION_TOKEN": "SessionToken"}
+    session = _aws(
+        reader, "sts", "assume-role", "--role-arn", role, "--role-session-name", "reader"
+    )["Credentials"]
+    keys = {
+        "AWS_ACCESS_KEY_ID": "AccessKeyId",
+        "AWS_SECRET_ACCESS_KEY": "SecretAccessKey",
+        "AWS_SESSION_TOKEN": "SessionToken",
+    }
     reader.environment |= {name: session[key] for name, key in keys.items()}
     trust = json.dumps({"Version": "2012-10-17", "Statement": []})
-    _aws(reader, "iam", "create-role", "--role-name", "platform-engineers", "--assume-role-policy-document", trust)
+    _aws(
+        reader,
+        "iam",
+        "create-role",
+        "--role-name",
+        "platform-engineers",
+        "--assume-role-policy-document",
+        trust,
+    )
 
 
 def _aws(reader: Reader, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run([AWS, *arguments, "--output", "json"], env=reader.environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [AWS, *arguments, "--output", "json"],
+        env=reader.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return json.loads(done.stdout)

@@ -1,7 +1,8 @@
 """Takes the pictures of the docs: the comment and the page of a report, as a browser shows them.
 
-Run as `python -m tests.review.screenshots REPORT.md REPORT.html`, with the files of a real `inferplan report`. The comment
-is laid out by a Markdown library in a style like a code host's, which is near to what such a host shows and not the same.
+Run as `python -m tests.review.screenshots REPORT.md REPORT.html`, with the files of a real
+`inferplan report`. The comment is laid out by a Markdown library in a style like a code host's,
+which is near to what such a host shows and not the same.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ def main(markdown: Path, page: Path) -> None:
     """Writes the two pictures."""
     with tempfile.TemporaryDirectory() as folder:
         comment = Path(folder) / "comment.html"
-        comment.write_text(f"<!doctype html><meta charset=utf-8><style>{_STYLE}</style>{to_html(markdown.read_text())}", encoding="utf-8")
+        comment.write_text(
+            "<!doctype html><meta"
+            f" charset=utf-8><style>{_STYLE}</style>{to_html(markdown.read_text())}",
+            encoding="utf-8",
+        )
         for name, source, height in (("comment", comment, 1500), ("report", page.absolute(), 1100)):
             target = IMAGES / f"pull-request-{name}.png"
             browser(

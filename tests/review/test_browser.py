@@ -42,7 +42,9 @@ document.body.dataset.saw = JSON.stringify(saw);
 </script>
 """
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="needs a browser: apt-get install chromium"
+)
 
 
 def browser(*arguments: str, profile: Path) -> str:
@@ -56,7 +58,9 @@ def browser(*arguments: str, profile: Path) -> str:
         f"--user-data-dir={profile}",
         *arguments,
     ]
-    return subprocess.run(line, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS).stdout
+    return subprocess.run(
+        line, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    ).stdout
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +110,17 @@ def test_the_theme_turns_and_the_page_keeps_its_width(saw):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_follows_the_readers_scheme(tmp_path, scheme):
     text = page.render(make_report([read_file(FIXTURES / "changes.ndjson")]))
-    probe = "<script>document.body.dataset.back = getComputedStyle(document.body).backgroundColor</script></body>"
+    probe = (
+        "<script>document.body.dataset.back ="
+        " getComputedStyle(document.body).backgroundColor</script></body>"
+    )
     path = tmp_path / "report.html"
     path.write_text(text.replace("</body>", probe), encoding="utf-8")
-    flags = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else ["--blink-settings=preferredColorScheme=1"]
+    flags = (
+        ["--blink-settings=preferredColorScheme=0"]
+        if scheme == "dark"
+        else ["--blink-settings=preferredColorScheme=1"]
+    )
     dumped = browser(*flags, "--dump-dom", path.as_uri(), profile=tmp_path / "profile")
     (back,) = re.findall(r'data-back="rgb\((\d+), ', dumped)
     assert (int(back) < 100) is (scheme == "dark")
@@ -120,14 +131,26 @@ def test_nothing_overflows_a_phone(tmp_path, width):
     from tests.review_streams import preview, step
 
     long = "x" * 400
-    group = {"instanceTypes": ["g6e.4xlarge"], "scalingConfig": {"minSize": 1, "maxSize": 2}, "labels": {"inferplan.dev/pool": long[:60]}}
+    group = {
+        "instanceTypes": ["g6e.4xlarge"],
+        "scalingConfig": {"minSize": 1, "maxSize": 2},
+        "labels": {"inferplan.dev/pool": long[:60]},
+    }
     events = [
-        step("update", "kubernetes:core/v1:ConfigMap", long[:200], {"data": {long: long}}, {"data": {long: long + "y"}}),
+        step(
+            "update",
+            "kubernetes:core/v1:ConfigMap",
+            long[:200],
+            {"data": {long: long}},
+            {"data": {long: long + "y"}},
+        ),
         step("delete", "aws:s3/bucket:Bucket", "weights", {"bucket": long}),
         step("create", "aws:eks/nodeGroup:NodeGroup", "g", None, group),
         {"diagnosticEvent": {"message": long, "severity": "warning"}},
     ]
-    inner = page.render(make_report([read_file(FIXTURES / "changes.ndjson"), preview(*events)])).replace("<details", "<details open")
+    inner = page.render(
+        make_report([read_file(FIXTURES / "changes.ndjson"), preview(*events)])
+    ).replace("<details", "<details open")
     probe = """<script>
 onload = () => {
   const page = document.querySelector("iframe").contentDocument, root = page.documentElement;
@@ -138,7 +161,10 @@ onload = () => {
 };
 </script>"""
     path = tmp_path / "phone.html"
-    frame = f'<iframe style="width:{width}px;height:800px;border:0" srcdoc="{html.escape(inner, quote=True)}"></iframe>'
+    frame = (
+        f'<iframe style="width:{width}px;height:800px;border:0"'
+        f' srcdoc="{html.escape(inner, quote=True)}"></iframe>'
+    )
     path.write_text(f"<!doctype html><body>{frame}{probe}</body>", encoding="utf-8")
     dumped = browser("--dump-dom", path.as_uri(), profile=tmp_path / "profile")
     (told,) = re.findall(r'<body data-saw="([^"]*)"', dumped)

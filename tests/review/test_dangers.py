@@ -1,4 +1,6 @@
-"""What costs, what is open and what guards less is never green: one-line changes of single objects, as an SRE fears them."""
+"""What costs, what is open and what guards less is never green: one-line changes of single objects,
+as an SRE fears them.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from inferplan.rehearsal.engine.plan.events import events_of, to_ndjson
-from inferplan.rehearsal.engine.plan.steps import make_plan
-from inferplan.rehearsal.engine.wire.recording import Options
+from inferplan.pulumi_engine.plan.events import events_of, to_ndjson
+from inferplan.pulumi_engine.plan.steps import make_plan
+from inferplan.pulumi_engine.recording import Options
 from inferplan.review.reading.reader import read_bytes
 from inferplan.review.report import make_report
 from tests.policies.cases import ABSENT, keys_of, put, recording_of
@@ -25,9 +27,18 @@ def listed() -> dict[str, Any]:
 
 
 def recording(objects: dict[str, Any], options: dict[str, Any]):
-    plain = recording_of([{"name": name, "type": each["type"], "inputs": each["props"]} for name, each in objects.items()])
-    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
-    return replace(plain, registrations=tuple(replace(each, options=Options(**values)) for each in plain))
+    plain = recording_of(
+        [
+            {"name": name, "type": each["type"], "inputs": each["props"]}
+            for name, each in objects.items()
+        ]
+    )
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in options.items()
+    }
+    return replace(
+        plain, registrations=tuple(replace(each, options=Options(**values)) for each in plain)
+    )
 
 
 def report_on(case: dict[str, Any]):
@@ -49,15 +60,21 @@ def report_on(case: dict[str, Any]):
 
 def risks_of(case: dict[str, Any]) -> list[str]:
     risks = [each for each in report_on(case).stacks[0].risks if each.weight < 2]
-    return [f"{each.what} {each.kind} {each.name}: {each.cause} => {each.consequence}" for each in risks]
+    return [
+        f"{each.what} {each.kind} {each.name}: {each.cause} => {each.consequence}" for each in risks
+    ]
 
 
 @pytest.mark.parametrize("case", listed()["dangers"], ids=lambda each: each["name"])
 def test_a_danger_is_never_green_and_says_what_it_does(case):
     risks = risks_of(case)
-    assert [word for word in case["want"] if not any(word.lower() in each.lower() for each in risks)] == [], risks
+    assert [
+        word for word in case["want"] if not any(word.lower() in each.lower() for each in risks)
+    ] == [], risks
 
 
 @pytest.mark.parametrize("case", listed()["harmless"], ids=lambda each: each["name"])
 def test_a_near_miss_stays_calm(case):
-    assert [each for each in risks_of(case) if not each.startswith(tuple(case.get("calm", ())) or "\0")] == []
+    assert [
+        each for each in risks_of(case) if not each.startswith(tuple(case.get("calm", ())) or "\0")
+    ] == []

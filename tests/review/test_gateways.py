@@ -1,4 +1,6 @@
-"""The changes of a gateway that the report must not take for each other: lost access, another entry point, another implementation."""
+"""The changes of a gateway that the report must not take for each other: lost access, another entry
+point, another implementation.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ def risks(old, new, given):
     """The critical risks and all risks of `old` becoming `new`, after the gateway became `given`."""
     change = Change("local", "", old, new, "", given=None if given == NGINX else (NGINX, given))
     stack = make_report([preview_of(change)]).stacks[0]
-    said = [(each.weight, f"{each.what} | {each.kind} {each.name} | {each.cause}") for each in stack.risks]
+    said = [
+        (each.weight, f"{each.what} | {each.kind} {each.name} | {each.cause}")
+        for each in stack.risks
+    ]
     return [text for weight, text in said if weight == 0], [text for _, text in said]
 
 
@@ -25,12 +30,16 @@ def test_with_envoy_a_consumer_that_loses_a_model_is_critical():
 
 def test_with_envoy_another_parent_is_critical():
     critical, _ = risks("name: edge", "name: public", ENVOY)
-    assert critical == ["changes its entry point | gateway gateway | entryPoint: Gateway gateways/edge → Gateway gateways/public"]
+    assert critical == [
+        "changes its entry point | gateway gateway | entryPoint: Gateway gateways/edge → Gateway gateways/public"
+    ]
 
 
 def test_nginx_becomes_envoy_on_another_address():
     critical, every = risks(NGINX, ENVOY, NGINX)
-    assert critical == ["changes its entry point | gateway gateway | entryPoint: Ingress of class nginx → Gateway gateways/edge"]
+    assert critical == [
+        "changes its entry point | gateway gateway | entryPoint: Ingress of class nginx → Gateway gateways/edge"
+    ]
     assert "stores keys in plain text | gateway gateway | hashesKeys: true → false" in every
     assert not any("no longer call" in text or "loses key" in text for text in every)
 
@@ -38,4 +47,6 @@ def test_nginx_becomes_envoy_on_another_address():
 def test_nginx_becomes_envoy_behind_the_same_gateway_and_nobody_loses_access():
     critical, every = risks(ROUTED, ENVOY, ROUTED)
     assert critical == []
-    assert "becomes another gateway | gateway gateway | implementation: nginx → envoyGateway" in every
+    assert (
+        "becomes another gateway | gateway gateway | implementation: nginx → envoyGateway" in every
+    )

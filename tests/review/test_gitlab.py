@@ -7,14 +7,22 @@ from pathlib import Path
 import pytest
 import yaml
 
-EXAMPLE = yaml.safe_load((Path(__file__).resolve().parents[2] / "docs" / "gitlab-ci.example.yml").read_text())
+EXAMPLE = yaml.safe_load(
+    (Path(__file__).resolve().parents[2] / "docs" / "gitlab-ci.example.yml").read_text()
+)
 
 
 @pytest.mark.parametrize("job", ["plan", "report"])
 def test_the_jobs_run_on_merge_requests_and_their_scripts_are_sound(job):
     assert '$CI_PIPELINE_SOURCE == "merge_request_event"' in str(EXAMPLE[job]["rules"])
     for script in EXAMPLE[job]["script"]:
-        checked = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)  # noqa: S607 - any bash will do
+        checked = subprocess.run(
+            ["bash", "-n"],  # noqa: S607 - any bash will do
+            input=script,
+            text=True,
+            capture_output=True,
+            check=False,
+        )
         assert not checked.stderr
 
 
@@ -32,5 +40,8 @@ def test_the_plan_never_sees_the_token():
 
 def test_a_stack_without_a_stream_is_reported():
     script = "".join(EXAMPLE["report"]["script"])
-    assert 'inferplan report --complete --base "$CI_MERGE_REQUEST_DIFF_BASE_SHA" --commit "$CI_COMMIT_SHA"' in script
+    assert (
+        'inferplan report --complete --base "$CI_MERGE_REQUEST_DIFF_BASE_SHA" --commit'
+        ' "$CI_COMMIT_SHA"' in script
+    )
     assert EXAMPLE["report"]["variables"] == EXAMPLE["plan"]["variables"] == {"GIT_DEPTH": "0"}

@@ -1,4 +1,6 @@
-"""The scripts that post the report, run as they stand in the workflow files, with stand-ins for `gh` and `curl` that write down what they are asked."""
+"""The scripts that post the report, run as they stand in the workflow files, with stand-ins for
+`gh` and `curl` that write down what they are asked.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,19 @@ for key, answer in json.loads((here / "answers").read_text()):
         sys.stdout.write(answer["body"] if isinstance(answer, dict) else answer)
         break
 """
-NUMBERS = {"REPOSITORY": "o/r", "RUN_ID": "7", "RUN_URL": "https://ci.example/7", "REPORT_URL": "https://ci.example/8"}
+NUMBERS = {
+    "REPOSITORY": "o/r",
+    "RUN_ID": "7",
+    "RUN_URL": "https://ci.example/7",
+    "REPORT_URL": "https://ci.example/8",
+}
 NUMBERS |= {"SOURCE": "anna:branch", "FORK": "false", "NUMBER": "5", "TARGET": "main"}
 
 
 def step(name: str) -> str:
-    (found,) = [each["run"] for each in COMMENT["jobs"]["comment"]["steps"] if each.get("name") == name]
+    (found,) = [
+        each["run"] for each in COMMENT["jobs"]["comment"]["steps"] if each.get("name") == name
+    ]
     return found
 
 
@@ -55,14 +64,26 @@ class Place:
         if not (folder / ".venv").exists():
             (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
 
-    def run(self, script: str, *answers: tuple[str, object], **environment: str) -> tuple[int, list[str]]:
+    def run(
+        self, script: str, *answers: tuple[str, object], **environment: str
+    ) -> tuple[int, list[str]]:
         """The exit code of `script`, and what it asked for."""
         (self.bin / "answers").write_text(json.dumps(answers))
-        summary = {"GITHUB_STEP_SUMMARY": str(self.folder / "summary"), "GITHUB_OUTPUT": str(self.folder / "output")}
+        summary = {
+            "GITHUB_STEP_SUMMARY": str(self.folder / "summary"),
+            "GITHUB_OUTPUT": str(self.folder / "output"),
+        }
         done = subprocess.run(
             ["bash", "-e", "-o", "pipefail", "-c", script],  # noqa: S607 - any bash will do
             cwd=self.folder,
-            env={"HEAD": "abc", **os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}", **NUMBERS, **summary, **environment},
+            env={
+                "HEAD": "abc",
+                **os.environ,
+                "PATH": f"{self.bin}:{os.environ['PATH']}",
+                **NUMBERS,
+                **summary,
+                **environment,
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -84,7 +105,10 @@ def gitlab(tmp_path):
 
 @pytest.mark.parametrize(
     ("comments", "asks"),
-    [("", "--method POST repos/o/r/issues/5/comments "), ("31\n32", "--method PATCH repos/o/r/issues/comments/31 ")],
+    [
+        ("", "--method POST repos/o/r/issues/5/comments "),
+        ("31\n32", "--method PATCH repos/o/r/issues/comments/31 "),
+    ],
 )
 def test_one_comment_is_made_or_brought_up_to_date(github, comments, asks):
     code, asked = github.run(step("Post it"), ("--paginate", comments))
@@ -105,22 +129,38 @@ def test_from_the_moment_a_pull_request_is_found_the_comment_to_post_is_red(gith
     code, _ = github.run(step("Find the pull request"), ("repos/o/r/pulls", "5 main"))
     assert code == 0
     assert (github.folder / "output").read_text() == "number=5\ntarget=main\n"
-    assert "## ⛔ The report could not be made" in (github.folder / "report" / "report.md").read_text()
+    assert (
+        "## ⛔ The report could not be made" in (github.folder / "report" / "report.md").read_text()
+    )
     posting = [
-        each for each in COMMENT["jobs"]["comment"]["steps"] if each.get("name") == "Post it" or "upload-artifact" in each.get("uses", "")
+        each
+        for each in COMMENT["jobs"]["comment"]["steps"]
+        if each.get("name") == "Post it" or "upload-artifact" in each.get("uses", "")
     ]
     assert len(posting) == 2
     assert all(each["if"].startswith("always()") for each in posting)
 
 
-@pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq, which stands for the one that gh has built in")
+@pytest.mark.skipif(
+    shutil.which("jq") is None, reason="needs jq, which stands for the one that gh has built in"
+)
 def test_only_a_pull_request_whose_head_is_the_previewed_commit_is_found():
     (query,) = re.findall(r"--jq '(map.*?)'\)", step("Find the pull request"))
-    pulls = [{"number": number, "base": {"ref": "main"}, "head": {"sha": sha}} for number, sha in ((5, "old"), (6, "abc"))]
+    pulls = [
+        {"number": number, "base": {"ref": "main"}, "head": {"sha": sha}}
+        for number, sha in ((5, "old"), (6, "abc"))
+    ]
 
     def found(sha):
         environment = {**os.environ, "HEAD": sha}
-        done = subprocess.run(["jq", "-r", query], input=json.dumps(pulls), capture_output=True, text=True, env=environment, check=True)  # noqa: S607 - as in the workflow
+        done = subprocess.run(
+            ["jq", "-r", query],  # noqa: S607 - as in the workflow
+            input=json.dumps(pulls),
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+        )
         return done.stdout.strip()
 
     assert found("abc") == "6 main"
@@ -137,7 +177,9 @@ def change(github):
     git(origin, "commit", "--quiet", "--allow-empty", "--message", "Later")
     base = git(origin, "rev-parse", "pull")
     git(origin, "checkout", "--quiet", "pull")
-    (origin / "stacks" / "Pulumi.dev.yaml").write_text((origin / "stacks" / "Pulumi.dev.yaml").read_text() + "# changed\n")
+    (origin / "stacks" / "Pulumi.dev.yaml").write_text(
+        (origin / "stacks" / "Pulumi.dev.yaml").read_text() + "# changed\n"
+    )
     git(origin, "commit", "--quiet", "--all", "--message", "Change")
     head = git(origin, "rev-parse", "pull")
     git(origin, "update-ref", "refs/pull/5/head", head)
@@ -154,7 +196,9 @@ def test_the_base_is_where_the_branch_left_its_target(github, change):
     assert (github.folder / "output").read_text() == f"base={base}\n"
 
 
-def made(place: Place, change: tuple[str, str], files: dict[str, bytes], **environment: str) -> tuple[int, str]:
+def made(
+    place: Place, change: tuple[str, str], files: dict[str, bytes], **environment: str
+) -> tuple[int, str]:
     """The exit code of the step that makes the report of `files`, and what would be posted."""
     place.run(step("Find the pull request"), ("repos/o/r/pulls", "5 main"), HEAD=change[1])
     for name, content in files.items():
@@ -180,12 +224,23 @@ CALM_STREAM = of_dev(stream(stack_step()))
         ({}, "there is no preview"),
         ({"events-planned/dev.ndjson": b""}, "the stream is empty"),
         ({"events-planned/dev.ndjson": b"Segmentation fault"}, "its events are unreadable"),
-        ({"events-dev/dev.ndjson": CALM_STREAM, "events-planned/dev.ndjson": CALM_STREAM}, "it has 2 previews"),
-        ({"events-planned/other.ndjson": CALM_STREAM.replace(b"dev::", b"prod::")}, "there is no preview"),
-        ({"events-planned/--html": b"x", "events-planned/a\nb.ndjson": b"x"}, "there is no preview"),
+        (
+            {"events-dev/dev.ndjson": CALM_STREAM, "events-planned/dev.ndjson": CALM_STREAM},
+            "it has 2 previews",
+        ),
+        (
+            {"events-planned/other.ndjson": CALM_STREAM.replace(b"dev::", b"prod::")},
+            "there is no preview",
+        ),
+        (
+            {"events-planned/--html": b"x", "events-planned/a\nb.ndjson": b"x"},
+            "there is no preview",
+        ),
     ],
 )
-def test_whatever_is_lost_on_the_way_the_comment_is_red_and_names_the_stack(github, change, files, words):
+def test_whatever_is_lost_on_the_way_the_comment_is_red_and_names_the_stack(
+    github, change, files, words
+):
     code, text = made(github, change, files)
     assert code == 0
     assert text.startswith("<!-- inferplan:preview v1 ")
@@ -208,12 +263,26 @@ def test_a_report_that_cannot_be_made_leaves_the_red_comment(github, change):
 
 
 def test_a_fork_is_named_as_one(github, change):
-    assert "by the code of a fork" in made(github, change, {"events-planned/dev.ndjson": CALM_STREAM}, FORK="true")[1]
+    assert (
+        "by the code of a fork"
+        in made(github, change, {"events-planned/dev.ndjson": CALM_STREAM}, FORK="true")[1]
+    )
 
 
-def gitlab_note(place: Place, *answers: tuple[str, object], change: tuple[str, str] = ("", "abc")) -> tuple[int, list[str]]:
-    facts = {"CI_API_V4_URL": "https://gl.example/api/v4", "CI_PROJECT_ID": "1", "CI_MERGE_REQUEST_IID": "2", "REPORT_TOKEN": "t"}
-    facts |= {"CI_MERGE_REQUEST_DIFF_BASE_SHA": change[0], "CI_COMMIT_SHA": change[1], "CI_PIPELINE_URL": "https://gl.example/p/1"}
+def gitlab_note(
+    place: Place, *answers: tuple[str, object], change: tuple[str, str] = ("", "abc")
+) -> tuple[int, list[str]]:
+    facts = {
+        "CI_API_V4_URL": "https://gl.example/api/v4",
+        "CI_PROJECT_ID": "1",
+        "CI_MERGE_REQUEST_IID": "2",
+        "REPORT_TOKEN": "t",
+    }
+    facts |= {
+        "CI_MERGE_REQUEST_DIFF_BASE_SHA": change[0],
+        "CI_COMMIT_SHA": change[1],
+        "CI_PIPELINE_URL": "https://gl.example/p/1",
+    }
     return place.run("\n".join(GITLAB["report"]["script"]), *answers, **facts)
 
 
@@ -234,7 +303,9 @@ def test_the_note_and_the_exit_code_say_what_came_of_the_plan(github, change, co
     else:
         change = ("", "") if content else change
     git(place.folder, "fetch", "--quiet", "o/r", "pull", "main")
-    ended, asked = gitlab_note(place, ("&page=1", {"headers": "x-next-page: \r\n", "body": "[]"}), change=change)
+    ended, asked = gitlab_note(
+        place, ("&page=1", {"headers": "x-next-page: \r\n", "body": "[]"}), change=change
+    )
     assert ended == code
     assert "-X POST" in asked[-1]
     assert words in (place.folder / "report.md").read_text()
@@ -243,5 +314,8 @@ def test_the_note_and_the_exit_code_say_what_came_of_the_plan(github, change, co
 def test_a_note_is_found_on_a_later_page(gitlab):
     (gitlab.folder / "events").mkdir()
     ours = json.dumps([{"id": 9, "body": "<!-- inferplan:preview v1 stacks= -->"}])
-    pages = (("&page=1", {"headers": "X-Next-Page: 2\r\n", "body": "[]"}), ("&page=2", {"headers": "x-next-page: \r\n", "body": ours}))
+    pages = (
+        ("&page=1", {"headers": "X-Next-Page: 2\r\n", "body": "[]"}),
+        ("&page=2", {"headers": "x-next-page: \r\n", "body": ours}),
+    )
     assert gitlab_note(gitlab, *pages)[1][-1].endswith("/merge_requests/2/notes/9")

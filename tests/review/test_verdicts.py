@@ -1,4 +1,6 @@
-"""The first thing that a reviewer reads about one-line changes of our own stacks; see `verdicts` for who is hurt by which."""
+"""The first thing that a reviewer reads about one-line changes of our own stacks; see `verdicts`
+for who is hurt by which.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ def sampled(changes):
 
 def _sampled(changes):
     for index, each in enumerate(changes):
-        marks = () if index % _EVERY == 0 or os.environ.get("INFERPLAN_ALL_VERDICTS") else (pytest.mark.full,)
+        marks = (
+            ()
+            if index % _EVERY == 0 or os.environ.get("INFERPLAN_ALL_VERDICTS")
+            else (pytest.mark.full,)
+        )
         yield pytest.param(each, id=str(each), marks=marks)
 
 
@@ -45,7 +51,9 @@ def test_a_change_that_hurts_someone_is_the_first_thing_to_read(change):
 @pytest.mark.parametrize("change", sampled(HARMLESS))
 def test_a_change_that_hurts_nobody_stays_calm(change):
     report = make_report([preview_of(change)])
-    assert report.rank >= CALM_RANK, [(each.what, each.name, each.cause) for each in report.stacks[0].risks if each.weight < 2]
+    assert report.rank >= CALM_RANK, [
+        (each.what, each.name, each.cause) for each in report.stacks[0].risks if each.weight < 2
+    ]
     assert change.level == CALM
 
 
@@ -56,11 +64,18 @@ def test_a_change_that_hurts_nobody_stays_calm(change):
         ("prod", "llama-3-8b", "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2", True),
     ],
 )
-def test_another_revision_restarts_the_servers_as_the_report_says(stack, model, revision, has_preheat):
+def test_another_revision_restarts_the_servers_as_the_report_says(
+    stack, model, revision, has_preheat
+):
     preview = preview_of(Change(stack, "another revision", revision, "c0ffee00" * 5, CRITICAL))
-    (server,) = [each for each in preview.changed if each.kind == "Deployment" and each.name == model]
+    (server,) = [
+        each for each in preview.changed if each.kind == "Deployment" and each.name == model
+    ]
     assert server.pods_change
-    assert any("c0ffee00" in each.new and "model-revision" in each.path for each in server.changes) is not has_preheat
+    assert (
+        any("c0ffee00" in each.new and "model-revision" in each.path for each in server.changes)
+        is not has_preheat
+    )
     first = make_report([preview]).stacks[0].risks[0]
     assert (first.what, first.name) == ("serves other weights", model)
     assert "every replica restarts" in first.consequence

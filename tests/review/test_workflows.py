@@ -13,8 +13,10 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 EXAMPLE = ROOT / "docs" / "audit.example.yml"
-TEMPLATE = ROOT / "inferplan" / "operations" / "starting" / "template" / "dot-github" / "workflows"
-GO = shutil.which("go") or next((path for path in ("/usr/local/go/bin/go",) if Path(path).is_file()), None)
+TEMPLATE = ROOT / "inferplan" / "commands" / "init" / "template" / "dot-github" / "workflows"
+GO = shutil.which("go") or next(
+    (path for path in ("/usr/local/go/bin/go",) if Path(path).is_file()), None
+)
 
 
 def parsed(path: Path):
@@ -26,14 +28,23 @@ def steps(path: Path):
 
 
 def test_there_are_the_six_workflows():
-    assert [path.stem for path in WORKFLOWS] == ["comment", "drift", "preview", "release", "test", "up"]
+    assert [path.stem for path in WORKFLOWS] == [
+        "comment",
+        "drift",
+        "preview",
+        "release",
+        "test",
+        "up",
+    ]
 
 
 @pytest.mark.parametrize("name", ["comment", "drift", "preview", "up"])
 def test_a_new_repository_gets_the_workflows_of_this_one(name):
     own = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text()
     setup = "python -m venv .venv && .venv/bin/pip install --quiet --requirement requirements.txt"
-    assert (TEMPLATE / f"{name}.yml").read_text() == own.replace("make setup", setup).replace("inferplan/policies", "policies")
+    assert (TEMPLATE / f"{name}.yml").read_text() == own.replace("make setup", setup).replace(
+        "inferplan/policies", "policies"
+    )
     assert len(list(TEMPLATE.iterdir())) == 4
 
 
@@ -47,8 +58,18 @@ def test_every_action_is_pinned_by_a_commit_with_its_version_beside_it(path):
 @pytest.mark.parametrize("path", [*WORKFLOWS, EXAMPLE], ids=lambda path: path.stem)
 def test_a_workflow_starts_with_reading_and_each_job_says_what_more_it_needs(path):
     assert parsed(path)["permissions"] == {"contents": "read"}
-    granted = {right for job in parsed(path)["jobs"].values() for right, level in job.get("permissions", {}).items() if level == "write"}
-    rights = {"comment": {"pull-requests"}, "drift": {"id-token", "issues"}, "preview": {"id-token"}, "up": {"id-token"}}
+    granted = {
+        right
+        for job in parsed(path)["jobs"].values()
+        for right, level in job.get("permissions", {}).items()
+        if level == "write"
+    }
+    rights = {
+        "comment": {"pull-requests"},
+        "drift": {"id-token", "issues"},
+        "preview": {"id-token"},
+        "up": {"id-token"},
+    }
     rights["release"] = {"attestations", "id-token"}
     assert granted == rights.get(path.stem, set())
 
@@ -56,11 +77,20 @@ def test_a_workflow_starts_with_reading_and_each_job_says_what_more_it_needs(pat
 def test_code_of_a_pull_request_never_runs_with_the_right_to_write_or_from_a_fork_with_credentials():
     preview = parsed(ROOT / ".github" / "workflows" / "preview.yml")
     assert set(preview[True]) == {"pull_request"}
-    with_credentials = [job for job in preview["jobs"].values() if "id-token" in job.get("permissions", {}) or "secrets." in str(job)]
-    assert [job["if"].startswith("github.event.pull_request.head.repo.full_name == github.repository") for job in with_credentials] == [
-        True
+    with_credentials = [
+        job
+        for job in preview["jobs"].values()
+        if "id-token" in job.get("permissions", {}) or "secrets." in str(job)
     ]
-    checkouts = [step for step in steps(ROOT / ".github" / "workflows" / "comment.yml") if "checkout" in step.get("uses", "")]
+    assert [
+        job["if"].startswith("github.event.pull_request.head.repo.full_name == github.repository")
+        for job in with_credentials
+    ] == [True]
+    checkouts = [
+        step
+        for step in steps(ROOT / ".github" / "workflows" / "comment.yml")
+        if "checkout" in step.get("uses", "")
+    ]
     assert all("ref" not in step["with"] for step in checkouts)
 
 
@@ -78,7 +108,9 @@ def test_the_comment_is_found_by_its_marker_over_all_pages_and_made_after_failur
 def test_the_audit_of_a_repository_of_charts_uses_options_that_exist():
     [line] = [step["run"] for step in steps(EXAMPLE) if "inferplan audit" in step.get("run", "")]
     command = [str(Path(sys.executable).parent / "inferplan"), "audit", "--help"]
-    told = subprocess.run(command, env={**os.environ, "COLUMNS": "200"}, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        command, env={**os.environ, "COLUMNS": "200"}, capture_output=True, text=True, check=True
+    ).stdout
     options = re.findall(r"(?<= )--[a-z-]+", line)
     assert "--report" in options
     assert not [each for each in options if each not in told]
@@ -93,7 +125,13 @@ def test_scripts_are_sound_bash():
     for path in (*WORKFLOWS, EXAMPLE):
         for step in steps(path):
             if "run" in step:
-                checked = subprocess.run(["bash", "-n"], input=step["run"], text=True, capture_output=True, check=False)  # noqa: S607 - any bash will do
+                checked = subprocess.run(
+                    ["bash", "-n"],  # noqa: S607 - any bash will do
+                    input=step["run"],
+                    text=True,
+                    capture_output=True,
+                    check=False,
+                )
                 assert not checked.stderr, (path, checked.stderr)
 
 
@@ -118,16 +156,36 @@ def test_actionlint_finds_nothing():
     # Go keeps the program of a tool in its build cache, so that only the first run links it.
     tool = [str(GO), "-C", str(Path(__file__).parent / "actionlint"), "tool", "actionlint"]
     environment = {**os.environ, "GOFLAGS": "-mod=readonly"}
-    built = subprocess.run([*tool, "-version"], env=environment, capture_output=True, text=True, check=False)
+    built = subprocess.run(
+        [*tool, "-version"], env=environment, capture_output=True, text=True, check=False
+    )
     if built.returncode:
         pytest.skip(f"actionlint cannot be built here: {built.stderr.strip().splitlines()[-1:]}")
     workflows = [str(path) for path in (*WORKFLOWS, EXAMPLE, *TEMPLATE.iterdir())]
-    judged = subprocess.run([*tool, *workflows], env=environment, capture_output=True, text=True, check=False)
+    judged = subprocess.run(
+        [*tool, *workflows], env=environment, capture_output=True, text=True, check=False
+    )
     assert judged.returncode == 0, judged.stdout + judged.stderr
 
 
-# What the image of the runners has, as far as it is used here: github.com/actions/runner-images, Ubuntu 24.04, read on 2026-11-22.
-ON_THE_RUNNER = {"gh", "git", "jq", "make", "bash", "find", "sort", "head", "mkdir", "touch", "xargs", "cat", "rm", "sha256sum"}
+# What the image of the runners has, as far as it is used here: github.com/actions/runner-images,
+# Ubuntu 24.04, read on 2026-11-22.
+ON_THE_RUNNER = {
+    "gh",
+    "git",
+    "jq",
+    "make",
+    "bash",
+    "find",
+    "sort",
+    "head",
+    "mkdir",
+    "touch",
+    "xargs",
+    "cat",
+    "rm",
+    "sha256sum",
+}
 BUILT_IN = {
     "cd",
     "echo",
@@ -162,7 +220,9 @@ def programs(script: str) -> set[str]:
     script = re.sub(r"(?m)^\s*#.*$", "", script.replace("\\\n", " "))
     found = set()
     quoted = re.sub(r"'[^']*'", "Q", script)
-    for part in re.split(r"\|\||&&|[|;\n]|\$\(|<\(|\bthen\b|\bdo\b|\belse\b|\belif\b|\bif\b", quoted):
+    for part in re.split(
+        r"\|\||&&|[|;\n]|\$\(|<\(|\bthen\b|\bdo\b|\belse\b|\belif\b|\bif\b", quoted
+    ):
         words = [word for word in part.split() if not re.fullmatch(r"!|\w+=.*", word)]
         if words and re.fullmatch(r"[.\w/-]+", words[0]) and not re.match(r"\w+=\(", part.strip()):
             found.add(words[0])
@@ -170,7 +230,10 @@ def programs(script: str) -> set[str]:
 
 
 def test_the_programs_of_a_script_are_found():
-    script = 'x="$(gh api y | head -n 1)"\nif [ -n "$x" ]; then pulumi up || exit 1; fi\nmapfile -t a < <(jq -r . <<< "$b")\n.venv/bin/inferplan plan \\\n  --all\n'
+    script = (
+        'x="$(gh api y | head -n 1)"\nif [ -n "$x" ]; then pulumi up || exit 1; fi\nmapfile -t a <'
+        ' <(jq -r . <<< "$b")\n.venv/bin/inferplan plan \\\n  --all\n'
+    )
     assert programs(script) == {"gh", "head", "pulumi", "jq", ".venv/bin/inferplan"}
 
 
@@ -183,17 +246,21 @@ def test_every_program_of_a_script_is_on_the_runner_or_installed_by_a_step_befor
                 wanted = INSTALLED_BY.get(program)
                 own = each.get("run", "").partition(program)[0]
                 assert wanted is not None, f"{path.stem}.{name}: nothing installs {program}"
-                assert wanted in before + own, f"{path.stem}.{name}: {program} is called before {wanted}"
+                assert wanted in before + own, (
+                    f"{path.stem}.{name}: {program} is called before {wanted}"
+                )
             before += f"{each.get('uses', '')}\n{each.get('run', '')}\n"
 
 
 def test_pulumi_finds_the_hash_locked_environment_without_uv_on_the_path():
     for project in ("Pulumi.yaml", "inferplan/policies/PulumiPolicy.yaml"):
         options = yaml.safe_load((ROOT / project).read_text())["runtime"]["options"]
-        # uv's toolchain needs `uv` on PATH and runs `uv sync`, which resolves packages without hashes; pip's takes what is there.
+        # uv's toolchain needs `uv` on PATH and runs `uv sync`, which resolves packages without
+        # hashes; pip's takes what is there.
         assert options.get("toolchain", "pip") == "pip"
         assert (ROOT / project).parent.joinpath(options["virtualenv"]).resolve() == ROOT / ".venv"
-    # The file beside the program serves `pulumi install` in a fresh clone; the pack has the same environment.
+    # The file beside the program serves `pulumi install` in a fresh clone; the pack has the same
+    # environment.
     assert not list(ROOT.glob("requirements.txt"))
     assert not list((ROOT / "inferplan" / "policies").glob("requirements.txt"))
 
@@ -202,7 +269,9 @@ def test_what_was_approved_is_what_is_brought_up():
     jobs = parsed(ROOT / ".github" / "workflows" / "up.yml")["jobs"]
     assert jobs["up"]["needs"] == ["stacks", "plan"]
     assert jobs["up"]["environment"] == "${{ matrix.stack }}"
-    saved = [each["run"] for each in jobs["plan"]["steps"] if "pulumi preview" in each.get("run", "")]
+    saved = [
+        each["run"] for each in jobs["plan"]["steps"] if "pulumi preview" in each.get("run", "")
+    ]
     applied = [each["run"] for each in jobs["up"]["steps"] if "pulumi up" in each.get("run", "")]
     assert ["--save-plan plan/plan.json" in each for each in saved] == [True]
     assert ["--plan plan/plan.json" in each for each in applied] == [True]
@@ -217,15 +286,28 @@ def test_a_change_is_compared_with_where_it_left_its_target():
     assert checkout["with"]["ref"] == "${{ github.sha }}"
 
 
-@pytest.mark.parametrize(("job", "base"), [("preview", "the merge's first parent"), ("plan", "$BASE")])
+@pytest.mark.parametrize(
+    ("job", "base"), [("preview", "the merge's first parent"), ("plan", "$BASE")]
+)
 def test_a_change_is_judged_by_the_pack_of_its_base_with_its_own_settings(tmp_path, job, base):
     from tests.checkouts import git
 
     job = parsed(ROOT / ".github" / "workflows" / "preview.yml")["jobs"][job]
-    (restore,) = [each for each in job["steps"] if each.get("name") == "Judge with the policy pack of the base"]
-    judging = next(each for each in job["steps"] if "pulumi preview" in each.get("run", "") or "inferplan plan" in each.get("run", ""))
+    (restore,) = [
+        each
+        for each in job["steps"]
+        if each.get("name") == "Judge with the policy pack of the base"
+    ]
+    judging = next(
+        each
+        for each in job["steps"]
+        if "pulumi preview" in each.get("run", "") or "inferplan plan" in each.get("run", "")
+    )
     assert job["steps"].index(restore) < job["steps"].index(judging)
-    rules, settings = tmp_path / "inferplan" / "policies" / "rules", tmp_path / "inferplan" / "policies" / "stacks" / "blue.json"
+    rules, settings = (
+        tmp_path / "inferplan" / "policies" / "rules",
+        tmp_path / "inferplan" / "policies" / "stacks" / "blue.json",
+    )
     rules.mkdir(parents=True)
     settings.parent.mkdir()
     (rules / "pods.py").write_text("strict")
@@ -242,5 +324,8 @@ def test_a_change_is_judged_by_the_pack_of_its_base_with_its_own_settings(tmp_pa
             settings.write_text("new")
     environment = {**os.environ, "BASE": git(tmp_path, "rev-parse", "HEAD^1")}
     subprocess.run(["bash", "-e", "-c", restore["run"]], cwd=tmp_path, env=environment, check=True)  # noqa: S607 - any bash will do
-    assert {each.name: each.read_text() for each in rules.iterdir()} == {"pods.py": "strict", "roles.py": "strict"}, base
+    assert {each.name: each.read_text() for each in rules.iterdir()} == {
+        "pods.py": "strict",
+        "roles.py": "strict",
+    }, base
     assert settings.read_text() == "new"

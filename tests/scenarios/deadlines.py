@@ -1,4 +1,6 @@
-"""Readiness deadlines of one minute, so that an update that fails by timeout fails soon. Each process of a scenario installs them."""
+"""Readiness deadlines of one minute, so that an update that fails by timeout fails soon. Each
+process of a scenario installs them.
+"""
 
 from __future__ import annotations
 
@@ -12,4 +14,6 @@ def shorten() -> None:
     from inferplan.components.serving import demand as module
 
     full = module.timing
-    module.timing = lambda **sizes: replace(full(**sizes), progress_deadline=READY_WITHIN_SECONDS, rollout=READY_WITHIN_SECONDS)
+    module.timing = lambda **sizes: replace(
+        full(**sizes), progress_deadline=READY_WITHIN_SECONDS, rollout=READY_WITHIN_SECONDS
+    )

@@ -1,4 +1,6 @@
-"""Records the lowest number of ready endpoints of each model, as the Services of a cluster see them."""
+"""Records the lowest number of ready endpoints of each model, as the Services of a cluster see
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _CATCH_UP_SECONDS = 30.0
 
 
 class Endpoints:
-    """Counts from the moment it is made until `close`; `lowest` is by model, in whatever namespace it runs."""
+    """Counts from the moment it is made until `close`; `lowest` is by model, in whatever namespace
+    it runs.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._api = cluster.api()
@@ -25,7 +29,9 @@ class Endpoints:
         for each in listed["items"]:
             self._take("ADDED", each)
         self.restart()
-        self._watch = self._api.watch(_PATH, {"resourceVersion": listed["metadata"]["resourceVersion"]})
+        self._watch = self._api.watch(
+            _PATH, {"resourceVersion": listed["metadata"]["resourceVersion"]}
+        )
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
@@ -36,9 +42,17 @@ class Endpoints:
 
     def catch_up(self) -> None:
         """Return when every change up to now was counted."""
-        newest = max((int(each["metadata"]["resourceVersion"]) for each in self._api.request("GET", _PATH)["items"]), default=0)
+        newest = max(
+            (
+                int(each["metadata"]["resourceVersion"])
+                for each in self._api.request("GET", _PATH)["items"]
+            ),
+            default=0,
+        )
         with self._news:
-            assert self._news.wait_for(lambda: self._seen >= newest, _CATCH_UP_SECONDS), "the watch on endpoints fell behind"
+            assert self._news.wait_for(lambda: self._seen >= newest, _CATCH_UP_SECONDS), (
+                "the watch on endpoints fell behind"
+            )
 
     def close(self) -> None:
         """End it."""
@@ -54,14 +68,19 @@ class Endpoints:
                     counts = self._counts()
                     for model in self.lowest:
                         self.lowest[model] = min(self.lowest[model], counts[model])
-                self._seen = max(self._seen, int(each.get("metadata", {}).get("resourceVersion", 0)))
+                self._seen = max(
+                    self._seen, int(each.get("metadata", {}).get("resourceVersion", 0))
+                )
                 self._news.notify_all()
 
     def _take(self, kind: str, each: dict[str, Any]) -> None:
         labels = each["metadata"].get("labels") or {}
         if labels.get("app.kubernetes.io/component") != "model":
             return
-        ready = sum((point.get("conditions") or {}).get("ready", False) for point in each.get("endpoints") or [])
+        ready = sum(
+            (point.get("conditions") or {}).get("ready", False)
+            for point in each.get("endpoints") or []
+        )
         uid = each["metadata"]["uid"]
         self._slices.pop(uid, None)
         if kind != "DELETED":

@@ -1,8 +1,10 @@
-"""Changes of mind, A -> B, and what a user may expect of each. Data only; how they are played is `play.py`.
+"""Changes of mind, A -> B, and what a user may expect of each. Data only; how they are played is
+`play.py`.
 
-Whatever way B ends and whatever follows, a stack ends converged, quiet and without orphans, and each model that A and B both
-declare keeps a ready endpoint throughout, unless the plan says that the rollout takes away its last replica. `stops` lists further
-models for which that cannot be promised, and `because` says why: a reason that a plan can tell, never a limit of the engine.
+Whatever way B ends and whatever follows, a stack ends converged, quiet and without orphans, and
+each model that A and B both declare keeps a ready endpoint throughout, unless the plan says that
+the rollout takes away its last replica. `stops` lists further models for which that cannot be
+promised, and `because` says why: a reason that a plan can tell, never a limit of the engine.
 """
 
 from __future__ import annotations
@@ -14,13 +16,18 @@ from typing import Any
 
 Config = dict[str, Any]
 Step = tuple[str, str, Any]
-"""`("put", "models.alpha.replicas", 3)`, `("drop", "models.beta", None)` or `("move", "models.beta", "delta")`."""
+"""`("put", "models.alpha.replicas", 3)`, `("drop", "models.beta", None)` or `("move",
+"models.beta", "delta")`.
+"""
 
 SEED, OTHER_SEED = (
     "a7d06c1be93f5824d1b7e60f3c9a84527be1f0d96c35a8e24709bd1f6e83c5a2",
     "f31c7e9a05d846b2e9017dc4f8a6b35290ce71d4f6b8a35e17d0924c6be8fa30",
 )
-REVISION, OTHER_REVISION = "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2", "b968826d9c46dd6066d109eabc6255188de91218"
+REVISION, OTHER_REVISION = (
+    "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2",
+    "b968826d9c46dd6066d109eabc6255188de91218",
+)
 GPU_IMAGE = "docker.io/vllm/vllm-openai:v0.33.0"
 
 
@@ -29,12 +36,18 @@ def weights(path: str, revision: str = REVISION) -> Config:
     return {"store": "origin", "path": path, "revision": revision, "size": "16Gi"}
 
 
-# Names of no example. The fast pool has two free nodes next to two single pods, so that no rollout waits, groups of two nodes included.
+# Names of no example. The fast pool has two free nodes next to two single pods, so that no rollout
+# waits, groups of two nodes included.
 BASE: Config = {
     "cluster": {"provider": "simulated"},
     "namespace": "answers",
     "nodePools": {
-        "fast": {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 5},
+        "fast": {
+            "provider": "simulated",
+            "accelerator": "nvidia-l40s",
+            "instanceType": "g6e.12xlarge",
+            "nodes": 5,
+        },
         "gaudi": {"provider": "simulated", "accelerator": "gaudi-2", "nodes": 2},
         "plain": {"provider": "simulated", "nodes": 2},
     },
@@ -62,7 +75,8 @@ BASE: Config = {
             "weights": weights("beta"),
             "preheat": {"into": "share"},
             "pool": "gaudi",
-            "rollout": "surge",  # a single replica keeps its endpoint only if its successor starts first
+            # A single replica keeps its endpoint only if its successor starts first.
+            "rollout": "surge",
             "consumers": ["desk"],
         },
     },
@@ -83,7 +97,10 @@ _ENVOY = {
     "host": "answers.test",
     "parent": {"name": "public", "namespace": "gateways"},
 }
-_TRITON = {"engine": "triton", "repository": {"text": {"kind": "textGeneration", "maxBatchSize": 8}}}
+_TRITON = {
+    "engine": "triton",
+    "repository": {"text": {"kind": "textGeneration", "maxBatchSize": 8}},
+}
 _RAY = {
     "engine": "ray-serve",
     "image": "docker.io/rayproject/ray-llm:2.56.0-py312-cu130",
@@ -91,7 +108,13 @@ _RAY = {
     "applications": {"llm": {"kind": "llm"}},
 }
 _PYTRITON = {"engine": "pytriton", "image": "docker.io/acme/pytriton:0.7.0-1", "maxBatchSize": 8}
-_GAMMA = {"engine": "vllm", "weights": weights("gamma"), "preheat": {"into": "share"}, "pool": "fast", "consumers": ["desk"]}
+_GAMMA = {
+    "engine": "vllm",
+    "weights": weights("gamma"),
+    "preheat": {"into": "share"},
+    "pool": "fast",
+    "consumers": ["desk"],
+}
 _SHARE = {"kind": "nfs", "server": "nfs.storage.svc", "path": "/second", "capacity": "1Ti"}
 
 
@@ -147,7 +170,9 @@ def _both(name: str, *steps: Step, **more: Any) -> Iterator[Transition]:
     yield Transition(name=f"{name}", then=steps, **more)
     back = edited(BASE, ())
     tops = sorted({path.split(".")[0] for _, path, _ in steps})
-    restore: list[Step] = [("put", top, back[top]) if top in back else ("drop", top, None) for top in tops]
+    restore: list[Step] = [
+        ("put", top, back[top]) if top in back else ("drop", top, None) for top in tops
+    ]
     yield Transition(name=f"undo {name}", first=steps, then=tuple(restore), **more)
 
 
@@ -168,7 +193,10 @@ TRANSITIONS: tuple[Transition, ...] = (
     *_one("more replicas", ("put", "models.alpha.replicas", 3)),
     *_one("fewer replicas", ("put", "models.alpha.replicas", 1)),
     *_one("another revision", ("put", "models.alpha.weights.revision", OTHER_REVISION)),
-    *_one("another revision of every model", *(("put", f"models.{each}.weights.revision", OTHER_REVISION) for each in ("alpha", "beta"))),
+    *_one(
+        "another revision of every model",
+        *(("put", f"models.{each}.weights.revision", OTHER_REVISION) for each in ("alpha", "beta")),
+    ),
     *_one("another size of the weights", ("put", "models.alpha.weights.size", "17Gi")),
     *_one("another path of the weights", ("put", "models.alpha.weights.path", "alpha-chat")),
     *_one("another round", ("put", "models.alpha.preheat", {"into": "share", "round": 1})),
@@ -176,7 +204,11 @@ TRANSITIONS: tuple[Transition, ...] = (
     *_one("a longer context", ("put", "models.alpha.maxModelLen", 8192)),
     *_one("more accelerators", ("put", "models.alpha.tensorParallelSize", 2)),
     *_one("another pool", ("put", "models.beta.pool", "fast")),
-    *_one("another pool in place", ("put", "models.beta.pool", "fast"), first=(("put", "models.beta.rollout", "inPlace"),)),
+    *_one(
+        "another pool in place",
+        ("put", "models.beta.pool", "fast"),
+        first=(("put", "models.beta.rollout", "inPlace"),),
+    ),
     *_both("no preheat", ("drop", "models.alpha.preheat", None)),
     # Engines.
     *_both("vllm to triton", *_engine("alpha", _TRITON)),
@@ -195,12 +227,23 @@ TRANSITIONS: tuple[Transition, ...] = (
         ("put", "models.alpha.replicas", 1),
     ),
     # Pools.
-    *_both("add a pool", ("put", "nodePools.spare", {"provider": "simulated", "accelerator": "nvidia-h100", "nodes": 1})),
+    *_both(
+        "add a pool",
+        (
+            "put",
+            "nodePools.spare",
+            {"provider": "simulated", "accelerator": "nvidia-h100", "nodes": 1},
+        ),
+    ),
     *_one("more nodes", ("put", "nodePools.fast.nodes", 6)),
     *_one("rename a pool", ("move", "nodePools.gaudi", "hpu"), ("put", "models.beta.pool", "hpu")),
     *_one(
         "another accelerator in a pool",
-        ("put", "nodePools.fast", {"provider": "simulated", "accelerator": "nvidia-h100", "nodes": 3}),
+        (
+            "put",
+            "nodePools.fast",
+            {"provider": "simulated", "accelerator": "nvidia-h100", "nodes": 3},
+        ),
         stops=frozenset({"alpha"}),
         because=_OTHER_NODES,
     ),
@@ -215,10 +258,26 @@ TRANSITIONS: tuple[Transition, ...] = (
     *_one("another NFS server", ("put", "storage.share.server", "nfs-2.storage.svc")),
     *_one("another bucket", ("put", "storage.origin.bucket", "acme-files-2")),
     # Consumers and keys.
-    *_both("add a consumer", ("put", "consumers.auditor", {"keys": [1]}), ("put", "models.beta.consumers", ["desk", "auditor"])),
-    *_one("rename a consumer", ("move", "consumers.nightly", "batch"), ("put", "models.alpha.consumers", ["desk", "batch"])),
-    *_one("add a key", ("put", "consumers.nightly.keys", [2, 1]), ("put", "keyHistory.nightly", {"issued": 2})),
-    *_one("retire a key", ("put", "consumers.desk.keys", [2]), ("put", "keyHistory.desk", {"issued": 2, "spent": 1})),
+    *_both(
+        "add a consumer",
+        ("put", "consumers.auditor", {"keys": [1]}),
+        ("put", "models.beta.consumers", ["desk", "auditor"]),
+    ),
+    *_one(
+        "rename a consumer",
+        ("move", "consumers.nightly", "batch"),
+        ("put", "models.alpha.consumers", ["desk", "batch"]),
+    ),
+    *_one(
+        "add a key",
+        ("put", "consumers.nightly.keys", [2, 1]),
+        ("put", "keyHistory.nightly", {"issued": 2}),
+    ),
+    *_one(
+        "retire a key",
+        ("put", "consumers.desk.keys", [2]),
+        ("put", "keyHistory.desk", {"issued": 2, "spent": 1}),
+    ),
     *_one("another model for a consumer", ("put", "models.beta.consumers", ["desk", "nightly"])),
     *_one("another seed", ("put", "apiKeySeed", OTHER_SEED)),
     # Namespace and gateway.
@@ -232,7 +291,14 @@ TRANSITIONS: tuple[Transition, ...] = (
     ),
     *_one("another host", ("put", "gateway.host", "replies.test")),
     *_one("a longer read timeout", ("put", "gateway.readTimeoutSeconds", 900)),
-    *_one("monitoring", ("put", "monitoring", {"prometheus": {"namespace": "watch", "podLabels": {"app": "prometheus"}}})),
+    *_one(
+        "monitoring",
+        (
+            "put",
+            "monitoring",
+            {"prometheus": {"namespace": "watch", "podLabels": {"app": "prometheus"}}},
+        ),
+    ),
     # Several at once.
     *_one(
         "everything at once",
@@ -245,8 +311,18 @@ TRANSITIONS: tuple[Transition, ...] = (
     ),
 )
 
-ENDINGS = ("succeeds", "fails", "times out", "interrupted at 3", "killed at 1", "killed at 4", "killed at 9")
-"""How the update to B ends. `fails`: the cluster denies every new or changed server. `times out`: no new server gets a pod. `at n`: Ctrl-C or kill -9 right after the n-th
-change reached the cluster, before the engine has noted it; an update of fewer changes succeeds."""
+ENDINGS = (
+    "succeeds",
+    "fails",
+    "times out",
+    "interrupted at 3",
+    "killed at 1",
+    "killed at 4",
+    "killed at 9",
+)
+"""How the update to B ends. `fails`: the cluster denies every new or changed server. `times out`:
+no new server gets a pod. `at n`: Ctrl-C or kill -9 right after the n-th change reached the cluster,
+before the engine has noted it; an update of fewer changes succeeds.
+"""
 FOLLOWING = ("repeat", "revert", "elsewhere")
 """What the user does next: apply B again, restore A, or go to C."""

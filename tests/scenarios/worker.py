@@ -1,4 +1,5 @@
-"""Runs updates of the rehearsal in children of one warm process, so that each can be interrupted or killed at an exact moment.
+"""Runs updates of the rehearsal in children of one warm process, so that each can be interrupted or
+killed at an exact moment.
 
 Reads one job a line from standard input and answers each with one line. It judges nothing.
 """
@@ -33,8 +34,13 @@ def main() -> None:
 
 def _warm_up() -> None:
     shorten()
-    # Everything that a run imports, so that a child costs a fork; no thread may run in this process.
-    for module in ("inferplan.infra.compose", "inferplan.rehearsal.engine.apply.run", "inferplan.rehearsal.cluster"):
+    # Everything that a run imports, so that a child costs a fork; no thread may run in this
+    # process.
+    for module in (
+        "inferplan.infra.compose",
+        "inferplan.rehearsal.apply.run",
+        "inferplan.rehearsal.cluster",
+    ):
         importlib.import_module(module)
 
     os.chdir(ROOT)
@@ -52,19 +58,22 @@ def _in_child(job: dict[str, Any]) -> dict[str, Any]:
                 os._exit(code)
         _, status = os.waitpid(child, 0)
         text = told.read()
-    return {"cut": os.WIFSIGNALED(status), **(json.loads(text) if text else {"ok": False, "error": f"ended with {status}"})}
+    return {
+        "cut": os.WIFSIGNALED(status),
+        **(json.loads(text) if text else {"ok": False, "error": f"ended with {status}"}),
+    }
 
 
 def _run(job: dict[str, Any]) -> dict[str, Any]:
-    from inferplan.operations.live import LiveCluster
-    from inferplan.operations.recovery.declared import declared_keys
-    from inferplan.operations.recovery.volumes import settle_volumes
-    from inferplan.operations.updating.update import patch_simulated_volume
+    from inferplan.progress import silent
+    from inferplan.pulumi_engine.program.record import record
+    from inferplan.rehearsal.apply.run import apply
     from inferplan.rehearsal.cluster import start
     from inferplan.rehearsal.cluster.definitions import installer
-    from inferplan.rehearsal.engine.apply.run import apply
-    from inferplan.rehearsal.engine.program.record import record
-    from inferplan.rehearsal.progress import silent
+    from inferplan.updating.update import patch_simulated_volume
+    from inferplan.updating.volumes import settle_volumes
+    from inferplan.workspace.declared import declared_keys
+    from inferplan.workspace.live import LiveCluster
 
     # Only the main thread takes a Ctrl-C, as in a command.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -72,13 +81,26 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
     if number:
         _end_at(int(number), SIGNALS[ending])
     cluster = start(job["cluster"])
-    config = {f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in job["config"].items()}
+    config = {
+        f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value)
+        for key, value in job["config"].items()
+    }
     os.environ["INFERPLAN_KUBECONFIG"] = str(cluster.kubeconfig)
-    stack = {"project": "inferplan", "stack": job["cluster"], "config": config, "secret_keys": ("inferplan:apiKeySeed",)}
+    stack = {
+        "project": "inferplan",
+        "stack": job["cluster"],
+        "config": config,
+        "secret_keys": ("inferplan:apiKeySeed",),
+    }
     try:
         # The two steps of `inferplan up`.
         declared = declared_keys(record(_program, **stack), job["config"]["namespace"])
-        settle_volumes(declared, LiveCluster(cluster.get), partial(patch_simulated_volume, cluster), say=_ignore)
+        settle_volumes(
+            declared,
+            LiveCluster(cluster.get),
+            partial(patch_simulated_volume, cluster),
+            say=_ignore,
+        )
         outcome = apply(_program, cluster, **stack, ensure_crds=installer(cluster, silent))
     except KeyboardInterrupt:
         return {"ok": False, "cut": SENT.is_set(), "error": "interrupted"}
@@ -101,7 +123,7 @@ def _program() -> None:
 
 def _end_at(number: int, how: signal.Signals) -> None:
     """Send this process `how` when its `number`-th request that changed something was answered."""
-    from inferplan.rehearsal.cluster.api import Api, ApiError
+    from inferplan.kube.api import Api, ApiError
 
     send, lock, left = Api._send, threading.Lock(), [number]
 

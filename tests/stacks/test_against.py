@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferplan.cli.main import run
+from inferplan.commands.main import run
 from inferplan.review.reading.reader import read_file
 from inferplan.review.rendering.markdown import render
 from inferplan.review.report import make_report
@@ -18,7 +18,9 @@ def plan(*arguments) -> int:
 
 
 @pytest.mark.full
-def test_a_plan_against_a_revision_shows_what_changed_since_and_leaves_no_checkout_behind(tmp_path, monkeypatch):
+def test_a_plan_against_a_revision_shows_what_changed_since_and_leaves_no_checkout_behind(
+    tmp_path, monkeypatch
+):
     folder = make_checkout(tmp_path)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
@@ -28,7 +30,11 @@ def test_a_plan_against_a_revision_shows_what_changed_since_and_leaves_no_checko
         "reset",
         "--quiet",
         "--hard",
-        committed(folder, (r"batch: \{keys: \[1\]\}", "batch: {keys: [2]}"), (r"batch: \{issued: 1\}", "batch: {issued: 2, spent: 1}")),
+        committed(
+            folder,
+            (r"batch: \{keys: \[1\]\}", "batch: {keys: [2]}"),
+            (r"batch: \{issued: 1\}", "batch: {issued: 2, spent: 1}"),
+        ),
     )
     assert plan("local", "--against", "HEAD~1", "--events", folder / "events.ndjson") == 0
     preview = read_file(folder / "events.ndjson")

@@ -1,4 +1,6 @@
-"""The committed stacks on AWS as an update declares them, every value known, beside what their preview declares."""
+"""The committed stacks on AWS as an update declares them, every value known, beside what their
+preview declares.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.pulumi_engine.recording import Recording
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 from tests.lanes import in_full
 from tests.stacks.test_committed_stacks import ROOT, STACKS, recording_of
 from tests.unit.aws.rig import declared_by
 
-# Each wildcard that AWS leaves no way around: where, in which part of a statement, what it may be, and why.
+# Each wildcard that AWS leaves no way around: where, in which part of a statement, what it may be,
+# and why.
 ACCOUNTED = (
     ("aws:iam/rolePolicy:RolePolicy", "Resource", r"arn:aws:s3:::[a-z0-9.-]+/[A-Za-z0-9/_.-]+/\*", "objects have no names before they are uploaded"),
     ("aws:s3/bucketPolicy:BucketPolicy", "Action", r"s3:\*", "a denial must name every action, or it leaves some open"),
@@ -39,7 +42,9 @@ def updated(stack) -> Recording:
 
 
 def statements(recording: Recording) -> Iterator[tuple[str, dict[str, object]]]:
-    """Every statement of every document among the inputs, whatever the input is called, with the type of its resource."""
+    """Every statement of every document among the inputs, whatever the input is called, with the
+    type of its resource.
+    """
     for each in recording:
         for value in each.inputs.values():
             if isinstance(value, str) and '"Statement"' in value:
@@ -58,7 +63,9 @@ def wildcards(recording: Recording) -> Iterator[tuple[str, str, str]]:
     for kind, statement in statements(recording):
         assert not {"NotAction", "NotResource", "NotPrincipal"} & statement.keys(), statement
         for part in ("Action", "Resource", "Principal"):
-            yield from ((kind, part, value) for value in flat(statement.get(part, [])) if "*" in value)
+            yield from (
+                (kind, part, value) for value in flat(statement.get(part, [])) if "*" in value
+            )
 
 
 def accounts(kind: str, part: str, value: str) -> list[tuple[str, str, str, str]]:
@@ -68,7 +75,9 @@ def accounts(kind: str, part: str, value: str) -> list[tuple[str, str, str, str]
 def test_no_document_holds_a_wildcard_that_is_not_accounted_for(updated):
     assert len(list(statements(updated))) >= 4
     for kind, part, value in wildcards(updated):
-        assert accounts(kind, part, value), f"{kind} says {part} {value!r}: name it, or account for it with the reason"
+        assert accounts(kind, part, value), (
+            f"{kind} says {part} {value!r}: name it, or account for it with the reason"
+        )
 
 
 def test_every_wildcard_that_is_accounted_for_is_needed(stack, updated):
@@ -79,16 +88,24 @@ def test_every_wildcard_that_is_accounted_for_is_needed(stack, updated):
 def test_only_denials_and_file_systems_speak_of_everybody(updated):
     for kind, statement in statements(updated):
         if "*" in flat(statement.get("Principal", [])):
-            assert statement["Effect"] == "Deny" or (kind.startswith("aws:efs/") and statement["Condition"]), statement
+            assert statement["Effect"] == "Deny" or (
+                kind.startswith("aws:efs/") and statement["Condition"]
+            ), statement
 
 
 def test_a_preview_declares_every_resource_that_the_update_will(stack, updated, monkeypatch):
-    """A resource made of an answer of AWS, inside `apply`, would be missing: nobody could review it."""
+    """A resource made of an answer of AWS, inside `apply`, would be missing: nobody could review
+    it.
+    """
     monkeypatch.chdir(ROOT)
-    assert {(each.type, each.name) for each in recording_of(stack)} == {(each.type, each.name) for each in updated}
+    assert {(each.type, each.name) for each in recording_of(stack)} == {
+        (each.type, each.name) for each in updated
+    }
 
 
-def test_every_resource_of_aws_hangs_below_a_component_and_takes_its_region_from_the_one_provider(updated):
+def test_every_resource_of_aws_hangs_below_a_component_and_takes_its_region_from_the_one_provider(
+    updated,
+):
     aws = [each for each in updated if each.type.startswith("aws:")]
     assert len(aws) > 5
     assert all("inferplan:" in each.parent for each in aws)

@@ -1,7 +1,9 @@
-"""Identity of resources over changes of a stack file: one URN stands for one Kubernetes object, and the reverse.
+"""Identity of resources over changes of a stack file: one URN stands for one Kubernetes object, and
+the reverse.
 
-Pulumi knows a resource by its URN, Kubernetes an object by kind, namespace and name. Where the two part, an update that
-fails halfway leaves an object that waits for deletion under a name that the next update wants to create.
+Pulumi knows a resource by its URN, Kubernetes an object by kind, namespace and name. Where the two
+part, an update that fails halfway leaves an object that waits for deletion under a name that the
+next update wants to create.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from inferplan.rehearsal.engine.program.record import record
-from inferplan.rehearsal.engine.wire.recording import Recording
-from inferplan.rehearsal.engine.wire.values import UNKNOWN
+from inferplan.pulumi_engine.program.record import record
+from inferplan.pulumi_engine.recording import Recording
+from inferplan.pulumi_engine.values import UNKNOWN
 
 PROJECT = Path(__file__).resolve().parents[2]
 SEED = "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"
@@ -28,15 +30,32 @@ Sections = dict[str, Any]
 
 def served(path: str, engine: str = "vllm", **more: Any) -> Sections:
     weights = {"store": "weights", "path": path, "revision": REVISION, "size": "16Gi"}
-    return {"engine": engine, "weights": weights, "preheat": {"into": "shared"}, "pool": "l40s", "consumers": ["chat"], **more}
+    return {
+        "engine": engine,
+        "weights": weights,
+        "preheat": {"into": "shared"},
+        "pool": "l40s",
+        "consumers": ["chat"],
+        **more,
+    }
 
 
 BASE: Sections = {
     "cluster": {"provider": "simulated"},
     "namespace": "team-a",
     "nodePools": {
-        "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 5},
-        "other": {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 5},
+        "l40s": {
+            "provider": "simulated",
+            "accelerator": "nvidia-l40s",
+            "instanceType": "g6e.12xlarge",
+            "nodes": 5,
+        },
+        "other": {
+            "provider": "simulated",
+            "accelerator": "nvidia-l40s",
+            "instanceType": "g6e.12xlarge",
+            "nodes": 5,
+        },
         "system": {"provider": "simulated", "nodes": 1},
     },
     "storage": {
@@ -46,7 +65,12 @@ BASE: Sections = {
             "endpoint": "http://minio.storage.svc:9000",
             "credentials": {"secretName": "s"},
         },
-        "shared": {"kind": "nfs", "server": "nfs.storage.svc", "path": "/models", "capacity": "2Ti"},
+        "shared": {
+            "kind": "nfs",
+            "server": "nfs.storage.svc",
+            "path": "/models",
+            "capacity": "2Ti",
+        },
     },
     "models": {
         "support": served("support", replicas=2),
@@ -58,7 +82,11 @@ BASE: Sections = {
     "apiKeySeed": SEED,
 }
 TRITON = {"repository": {"text": {"kind": "textGeneration"}}}
-RAY = {"image": "docker.io/rayproject/ray-llm:2.56.0-py312-cu130", "rayVersion": "2.56.0", "applications": {"llm": {"kind": "llm"}}}
+RAY = {
+    "image": "docker.io/rayproject/ray-llm:2.56.0-py312-cu130",
+    "rayVersion": "2.56.0",
+    "applications": {"llm": {"kind": "llm"}},
+}
 PARENT = {"name": "public", "namespace": "gateways"}
 # What is named by its content, so that a new content is a new object next to the old one.
 CONFIG = r"ConfigMap gateway-config-\w+"
@@ -110,19 +138,28 @@ def model_as(engine: str, **more: Any) -> Callable[[Sections], None]:
 
 
 def envoy(sections: Sections) -> None:
-    sections["gateway"] = {"implementation": "envoyGateway", "exposure": "gatewayApi", "host": "llm.example.com", "parent": PARENT}
+    sections["gateway"] = {
+        "implementation": "envoyGateway",
+        "exposure": "gatewayApi",
+        "host": "llm.example.com",
+        "parent": PARENT,
+    }
     for model in sections["models"].values():
         model |= {"engine": "vllm"}
         model.pop("maxSeqLen", None)
         model.pop("build", None)
 
 
-# A change of the stack file, and the objects that it may create and delete: (kind name) patterns. Everything else must be an update.
+# A change of the stack file, and the objects that it may create and delete: (kind name) patterns.
+# Everything else must be an update.
 CHANGES: dict[str, tuple[Callable[[Sections], None], tuple[str, ...]]] = {
     "nothing": (lambda _sections: None, ()),
     "engine triton": (model_as("triton", **TRITON), (CONFIG, FILES)),
     "engine pytriton": (model_as("pytriton", image="docker.io/acme/pytriton:1.0"), (CONFIG, FILES)),
-    "engine ray-serve": (model_as("ray-serve", **RAY), (CONFIG, FILES, r"Deployment support", r"Service support", r"RayService support")),
+    "engine ray-serve": (
+        model_as("ray-serve", **RAY),
+        (CONFIG, FILES, r"Deployment support", r"Service support", r"RayService support"),
+    ),
     "replicas of several pods": (
         model_as("vllm", pipelineParallelSize=2, tensorParallelSize=4, nnodes=2),
         (CONFIG, r"Deployment support", r"LeaderWorkerSet support-group"),
@@ -156,7 +193,10 @@ CHANGES: dict[str, tuple[Callable[[Sections], None], tuple[str, ...]]] = {
             FILES,
             BUILD,
             PREHEAT,
-            r"(ServiceAccount|Deployment|Service|PodDisruptionBudget|Ingress|NetworkPolicy) gateway",
+            (
+                r"(ServiceAccount|Deployment|Service|PodDisruptionBudget|Ingress|NetworkPolicy)"
+                r" gateway"
+            ),
             r"Secret gateway-(keys|clients)",
             r"NetworkPolicy gateway-proxies",
             r"(HTTPRouteFilter|SecurityPolicy|BackendTrafficPolicy|HTTPRoute) gateway-\S+",
@@ -175,7 +215,10 @@ def recorded(change: Callable[[Sections], None]) -> Recording:
     """What the changed stack registers."""
     sections = copy.deepcopy(BASE)
     change(sections)
-    config = {f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in sections.items()}
+    config = {
+        f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value)
+        for key, value in sections.items()
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(PROJECT)
         return record(
@@ -204,11 +247,24 @@ def objects(change: str) -> dict[str, tuple[str, str, str]]:
 def test_a_urn_stands_for_one_object_and_an_object_for_one_urn(change):
     before, after = objects("nothing"), objects(change)
     assert len(set(after.values())) == len(after), "two resources declare the same object"
-    moved = {urn: (before[urn], after[urn]) for urn in before.keys() & after.keys() if before[urn] != after[urn]}
-    assert not moved, "the same URN names another object, so an update that is reverted halfway finds its own object in the way"
+    moved = {
+        urn: (before[urn], after[urn])
+        for urn in before.keys() & after.keys()
+        if before[urn] != after[urn]
+    }
+    assert not moved, (
+        "the same URN names another object, so an update that is reverted halfway finds its own"
+        " object in the way"
+    )
     urns = {identity: urn for urn, identity in before.items()}
-    renamed_urns = {identity: (urns[identity], urn) for urn, identity in after.items() if urns.get(identity, urn) != urn}
-    assert not renamed_urns, "the same object has another URN, so the update would create what exists already"
+    renamed_urns = {
+        identity: (urns[identity], urn)
+        for urn, identity in after.items()
+        if urns.get(identity, urn) != urn
+    }
+    assert not renamed_urns, (
+        "the same object has another URN, so the update would create what exists already"
+    )
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -216,4 +272,6 @@ def test_a_change_creates_and_deletes_nothing_but_what_it_has_to(change):
     before, after = set(objects("nothing").values()), set(objects(change).values())
     moved = sorted({f"{kind} {name}" for kind, _, name in before ^ after})
     allowed = CHANGES[change][1]
-    assert [each for each in moved if not any(re.fullmatch(pattern, each) for pattern in allowed)] == []
+    assert [
+        each for each in moved if not any(re.fullmatch(pattern, each) for pattern in allowed)
+    ] == []

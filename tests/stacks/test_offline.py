@@ -20,16 +20,27 @@ def refuse(*arguments, **options):
 
 socket.socket.connect = socket.socket.connect_ex = refuse
 socket.getaddrinfo = refuse
-from inferplan.cli.main import run
+from inferplan.commands.main import run
 run(["plan", sys.argv[1]])
 """
 
 
 @pytest.mark.parametrize("stack", ["staging", *in_full("dev", "prod")])
 def test_a_plan_needs_no_network_no_credentials_and_no_home(stack, tmp_path):
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "PULUMI_", "KUBE"))}
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("AWS_", "PULUMI_", "KUBE"))
+    }
     environment = {**kept, "HOME": str(tmp_path), "PULUMI_CONFIG_PASSPHRASE": "inferplan-example"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM, stack], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, stack],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "to create" in done.stdout
     assert "Traceback" not in done.stderr

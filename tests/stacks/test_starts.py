@@ -1,4 +1,6 @@
-"""Every container of every plan starts as its image allows, and claims no device that it did not request."""
+"""Every container of every plan starts as its image allows, and claims no device that it did not
+request.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def _faults(declared: DeclaredContainer, *, own: set[str]) -> list[str]:
     if facts is None:
         return faults
     words = [*command, *(container.get("args") or [])]
-    faults += [f"{declared}: {image} has no {program}" for program in missing_programs(facts, words)] if words else []
+    faults += (
+        [f"{declared}: {image} has no {program}" for program in missing_programs(facts, words)]
+        if words
+        else []
+    )
     privileged = (container.get("securityContext") or {}).get("privileged")
     if privileged:
         return faults
@@ -49,7 +55,10 @@ def _faults(declared: DeclaredContainer, *, own: set[str]) -> list[str]:
 
 
 def _writable(pod: Mapping[str, Any], container: Mapping[str, Any]) -> list[str]:
-    kinds = {volume["name"]: next(key for key in volume if key != "name") for volume in pod.get("volumes") or []}
+    kinds = {
+        volume["name"]: next(key for key in volume if key != "name")
+        for volume in pod.get("volumes") or []
+    }
     read_only = ("configMap", "secret", "projected", "downwardAPI")
     return [
         mount["mountPath"]
@@ -68,20 +77,36 @@ def test_every_container_of_a_plan_starts_as_its_image_allows(plan, monkeypatch)
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda path: path.name)
 def test_a_pod_names_a_claim_once(plan, monkeypatch):
-    """With two volumes of one claim the kubelet waits forever (kubernetes/kubernetes issues 51853 and 82526)."""
+    """With two volumes of one claim the kubelet waits forever (kubernetes/kubernetes issues 51853
+    and 82526).
+    """
     monkeypatch.chdir(ROOT)
     for declared in containers_of(recorded(plan)):
-        claims = [each["persistentVolumeClaim"]["claimName"] for each in declared.pod["volumes"] if "persistentVolumeClaim" in each]
+        claims = [
+            each["persistentVolumeClaim"]["claimName"]
+            for each in declared.pod["volumes"]
+            if "persistentVolumeClaim" in each
+        ]
         assert len(claims) == len(set(claims)), declared
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda path: path.name)
 def test_a_container_on_accelerator_nodes_that_requests_no_device_is_handed_none(plan, monkeypatch):
-    """Where the vendor's runtime is the node's default, an image's own variable would claim every device of the node."""
+    """Where the vendor's runtime is the node's default, an image's own variable would claim every
+    device of the node.
+    """
     monkeypatch.chdir(ROOT)
     for declared in containers_of(recorded(plan)):
-        tolerated = any(DEVICES.match(each.get("key", "")) for each in declared.pod.get("tolerations") or [])
+        tolerated = any(
+            DEVICES.match(each.get("key", "")) for each in declared.pod.get("tolerations") or []
+        )
         limits = (declared.container.get("resources") or {}).get("limits", {})
-        if tolerated and not any(map(DEVICES.match, limits)) and not declared.resource.endswith("device-plugin"):
+        if (
+            tolerated
+            and not any(map(DEVICES.match, limits))
+            and not declared.resource.endswith("device-plugin")
+        ):
             told = {each["name"]: each.get("value") for each in declared.container.get("env") or []}
-            assert told.get("NVIDIA_VISIBLE_DEVICES") == told.get("HABANA_VISIBLE_DEVICES") == "void", declared
+            assert (
+                told.get("NVIDIA_VISIBLE_DEVICES") == told.get("HABANA_VISIBLE_DEVICES") == "void"
+            ), declared

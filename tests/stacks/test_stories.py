@@ -1,4 +1,6 @@
-"""The stories of docs/stories.md: what somebody already had is in the stack file where the page says, and reaches the server."""
+"""The stories of docs/stories.md: what somebody already had is in the stack file where the page
+says, and reaches the server.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,28 @@ from typing import Any
 import pytest
 import yaml
 
-from inferplan.operations.reporting.policy_check import judge, settings_file
-from inferplan.operations.workspace import open_workspace
-from inferplan.rehearsal.engine.program.record import record
+from inferplan.planning.policy_check import judge, settings_file
+from inferplan.pulumi_engine.program.record import record
+from inferplan.workspace.workspace import open_workspace
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "stories.md").read_text()
-STORIES = {re.findall(r"stories/Pulumi\.(\w+)\.yaml", text)[0]: text for text in PAGE.split("\n## ")[1:]}
+STORIES = {
+    re.findall(r"stories/Pulumi\.(\w+)\.yaml", text)[0]: text for text in PAGE.split("\n## ")[1:]
+}
 # What the servers are told in the end, in upstream's own words.
 REACHES = {
-    "vision": ["--model-load-thread-count=8", "--cache-config=local,size=268435456", "--model-repository="],
-    "intent": ['backend: "onnxruntime"', "max_batch_size: 32", "preferred_batch_size: 16", "max_queue_delay_microseconds: 500"],
+    "vision": [
+        "--model-load-thread-count=8",
+        "--cache-config=local,size=268435456",
+        "--model-repository=",
+    ],
+    "intent": [
+        'backend: "onnxruntime"',
+        "max_batch_size: 32",
+        "preferred_batch_size: 16",
+        "max_queue_delay_microseconds: 500",
+    ],
     "speech": [
         "registry.acme.example/speech/whisper:2.3.1",
         "/app/serve.py",
@@ -29,19 +42,34 @@ REACHES = {
         '"name": "hub-token"',
         "10.20.0.9/32",
     ],
-    "chatglm": ["--trust-remote-code", "--served-model-name", "--max-model-len", "--enforce-eager", "half"],
-    "rag": ["rag.app:build", '"kubernetes.io/metadata.name": "vectors"', "max_ongoing_requests: 32", '"key": "api-key"'],
+    "chatglm": [
+        "--trust-remote-code",
+        "--served-model-name",
+        "--max-model-len",
+        "--enforce-eager",
+        "half",
+    ],
+    "rag": [
+        "rag.app:build",
+        '"kubernetes.io/metadata.name": "vectors"',
+        "max_ongoing_requests: 32",
+        '"key": "api-key"',
+    ],
 }
 
 
 def stack_of(story: str) -> dict[str, Any]:
-    config = yaml.safe_load((ROOT / "docs" / "stories" / f"Pulumi.{story}.yaml").read_text())["config"]
+    config = yaml.safe_load((ROOT / "docs" / "stories" / f"Pulumi.{story}.yaml").read_text())[
+        "config"
+    ]
     return {key.removeprefix("inferplan:"): value for key, value in config.items()}
 
 
 def rows() -> Iterator[tuple[str, str]]:
     for story, text in STORIES.items():
-        yield from ((story, cell) for cell in re.findall(r"^\| .+ \| `(.+)` \|$", text, re.MULTILINE))
+        yield from (
+            (story, cell) for cell in re.findall(r"^\| .+ \| `(.+)` \|$", text, re.MULTILINE)
+        )
 
 
 @pytest.mark.parametrize(("story", "field"), list(rows()))
@@ -55,7 +83,9 @@ def test_each_thing_is_where_the_page_says(story, field):
 
 def test_the_page_has_five_stories_and_every_stack_its_story():
     assert len(STORIES) == 5
-    assert STORIES.keys() == {path.name.split(".")[1] for path in (ROOT / "docs" / "stories").glob("Pulumi.*.yaml")}
+    assert STORIES.keys() == {
+        path.name.split(".")[1] for path in (ROOT / "docs" / "stories").glob("Pulumi.*.yaml")
+    }
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -90,7 +120,13 @@ def test_each_story_passes_the_pack_and_needs_each_of_its_exemptions(story, monk
 def test_a_second_path_of_an_nfs_server_passes_the_pack_as_the_page_says(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     text = (ROOT / "docs" / "bring-your-own.md").read_text()
-    objects = yaml.safe_load(next(each for each in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "lexicon-volume" in each))
+    objects = yaml.safe_load(
+        next(
+            each
+            for each in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+            if "lexicon-volume" in each
+        )
+    )
     volumes = yaml.safe_load("{" + re.findall(r"`(volumes: \{lexicon.*)`", text)[0] + "}")
     stack = yaml.safe_load((ROOT / "docs" / "stories" / "Pulumi.vision.yaml").read_text())
     stack["config"] |= objects

@@ -36,7 +36,9 @@ DIAGRAM = ROOT / "docs" / "architecture.md"
 
 
 def arrows() -> dict[str, set[str]]:
-    """Who may import whom: the arrows that the architecture page shows. Every other import is an accident."""
+    """Who may import whom: the arrows that the architecture page shows. Every other import is an
+    accident.
+    """
     targets: dict[str, set[str]] = {room: {room} for room in OURS - {"benchmarks", "tests"}}
     for source, target in re.findall(r"^  (\w+) --> (\w+)$", DIAGRAM.read_text(), re.MULTILINE):
         targets[source].add(target)
@@ -61,20 +63,34 @@ def imports(path: Path) -> Iterator[str]:
             yield from (alias.name.removeprefix("inferplan.") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             rooms = node.module == "inferplan"
-            yield from (alias.name for alias in node.names) if rooms else (node.module.removeprefix("inferplan."),)
+            yield from (
+                (alias.name for alias in node.names)
+                if rooms
+                else (node.module.removeprefix("inferplan."),)
+            )
 
 
 @pytest.mark.parametrize("package", sorted(ALLOWED))
 def test_the_imports_are_the_arrows_of_the_diagram(package):
-    edges = {(str(path.relative_to(PACKAGE)), name.split(".")[0]) for path in modules(package) for name in imports(path)}
+    edges = {
+        (str(path.relative_to(PACKAGE)), name.split(".")[0])
+        for path in modules(package)
+        for name in imports(path)
+    }
     assert {edge for edge in edges if edge[1] in OURS - ALLOWED[package]} == set()
-    assert ALLOWED[package] - {package} - {target for _, target in edges} == set(), "the diagram has an arrow that no import needs"
+    assert ALLOWED[package] - {package} - {target for _, target in edges} == set(), (
+        "the diagram has an arrow that no import needs"
+    )
 
 
 def module_graph() -> dict[str, set[str]]:
-    """Every module of the package with the modules that it imports: at its top, inside functions and for type checkers alike."""
+    """Every module of the package with the modules that it imports: at its top, inside functions
+    and for type checkers alike.
+    """
     files = {
-        ".".join((PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+        ".".join((PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(
+            ".__init__"
+        ): path
         for path in PACKAGE.rglob("*.py")
     }
     graph: dict[str, set[str]] = {}
@@ -86,9 +102,15 @@ def module_graph() -> dict[str, set[str]]:
                 targets |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 base = ".".join(
-                    (*(package[: len(package) - node.level + 1] if node.level else ()), *([node.module] if node.module else ()))
+                    (
+                        *(package[: len(package) - node.level + 1] if node.level else ()),
+                        *([node.module] if node.module else ()),
+                    )
                 )
-                targets |= {dotted if (dotted := f"{base}.{alias.name}") in files else base for alias in node.names}
+                targets |= {
+                    dotted if (dotted := f"{base}.{alias.name}") in files else base
+                    for alias in node.names
+                }
         graph[module] = targets & set(files) - {module}
     return graph
 
@@ -100,9 +122,16 @@ def test_no_modules_import_one_another_in_a_circle():
 
 
 def rehearsal_folder(dotted: str) -> str:
-    """`wire` for `rehearsal.engine.wire.values`, `cluster` for `rehearsal.cluster.api`, "" for modules above the folders."""
+    """`wire` for `rehearsal.engine.wire.values`, `cluster` for `rehearsal.cluster.api`, "" for
+    modules above the folders.
+    """
     parts = dotted.removeprefix("rehearsal.engine.").removeprefix("rehearsal.").split(".")
-    return parts[0] if (PACKAGE / "rehearsal" / parts[0]).is_dir() or (PACKAGE / "rehearsal" / "engine" / parts[0]).is_dir() else ""
+    return (
+        parts[0]
+        if (PACKAGE / "rehearsal" / parts[0]).is_dir()
+        or (PACKAGE / "rehearsal" / "engine" / parts[0]).is_dir()
+        else ""
+    )
 
 
 def test_the_folders_of_the_rehearsal_import_one_another_as_the_diagram_says():
@@ -114,98 +143,129 @@ def test_the_folders_of_the_rehearsal_import_one_another_as_the_diagram_says():
         if name.startswith("rehearsal.")
     }
     assert {(source, target) for source, target in edges if target and source != target} == shown
-    order = graphlib.TopologicalSorter({source: {target for first, target in shown if first == source} for source, _ in shown})
+    order = graphlib.TopologicalSorter(
+        {source: {target for first, target in shown if first == source} for source, _ in shown}
+    )
     assert list(order.static_order())[-1] == "apply"
 
 
 def test_an_engine_is_known_by_its_folder_and_the_union_alone():
-    """Engines may build on one another; whatever serves any engine asks the model, and names none of them."""
+    """Engines may build on one another; whatever serves any engine asks the model, and names none
+    of them.
+    """
     folders = {path.parent.name for path in (PACKAGE / "components" / "serving").glob("*/spec.py")}
     known = {
         str(path.relative_to(PACKAGE))
         for package in ALLOWED
         for path in modules(package)
         for name in imports(path)
-        if name.startswith("components.serving.") and name.split(".")[2] in folders and path.parent.name not in folders
+        if name.startswith("components.serving.")
+        and name.split(".")[2] in folders
+        and path.parent.name not in folders
     }
     assert folders == {each.__module__.split(".")[-2] for each in MODEL_SPECS.values()}
     assert known == {"components/serving/spec.py"}
 
 
-ENGINE = re.compile(r"(?i:vllm|triton|tensorrt|trtllm|sglang|kuberay)|(?<![A-Za-z])(?:[Rr]ay|RAY)(?![a-z])|ray[A-Z](?!p)|(?<=io:)Ray")
+ENGINE = re.compile(
+    r"(?i:vllm|triton|tensorrt|trtllm|sglang|kuberay)|(?<![A-Za-z])(?:[Rr]ay|RAY)(?![a-z])|ray[A-Z](?!p)|(?<=io:)Ray"
+)
 # The rooms of the engines, and the rules on their servers, which the pack reads in any program.
-ENGINE_ROOMS = tuple("/".join(each.__module__.split(".")[1:-1]) + "/" for each in MODEL_SPECS.values())
-# This list may only get shorter: a new engine adds a folder and its name in the union, and no module to it.
+ENGINE_ROOMS = tuple(
+    "/".join(each.__module__.split(".")[1:-1]) + "/" for each in MODEL_SPECS.values()
+)
+# This list may only get shorter: a new engine adds a folder and its name in the union, and no
+# module to it.
 ENGINE_EXCEPTIONS = {
-    "cli/arguments.py": "describes the option --route of Ray Serve applications",
-    "cli/snippet.py": "describes options for one of several served models, and calls the protocol of Ray Serve",
+    "commands/arguments.py": "describes the option --route of Ray Serve applications",
+    "commands/snippet/command.py": (
+        "describes options for one of several served models, and calls the protocol of Ray Serve"
+    ),
     "components/benchmark/benchmark_job.py": "speaks the protocol generate",
     "components/gateway/proxy.py": "names protocols",
     "components/gateway/routes.py": "names protocols with their paths",
     "components/handles.py": "lists the protocols",
-    "components/nodes/accelerators.py": "reads releases from the name of Habana's image",
+    "hardware/accelerators.py": "reads releases from the name of Habana's image",
     "components/serving/hardware.py": "names the image of ours that has the libraries of EFA",
     "components/serving/spec.py": "is the union of the engines",
-    "components/serving/workload.py": "moves the temporary files of Ray, which several engines start",
+    "components/serving/workload.py": (
+        "moves the temporary files of Ray, which several engines start"
+    ),
     "images/ray-app/rag/app.py": "is the example of an application",
     "kube/pod_templates.py": "lists kinds with pod templates, among them those of KubeRay",
-    "operations/client/connection.py": "calls gRPC with Triton's client library",
-    "operations/client/messages.py": "names protocols",
-    "operations/client/snippet.py": "names protocols",
-    "operations/client/target.py": "names protocols in the order of preference",
-    "operations/drift/visible.py": "knows a field of KubeRay whose values are commands",
-    "operations/status/differences.py": "lists kinds whose status says why pods are missing, among them those of KubeRay",
-    "operations/status/models.py": "counts the pods of KubeRay's workers",
-    "operations/updating/down.py": "deletes workloads by their kinds, among them those of KubeRay",
-    "operations/updating/downtime.py": "compares workloads by their kinds, among them those of KubeRay",
+    "client/connection.py": "calls gRPC with Triton's client library",
+    "client/messages.py": "names protocols",
+    "commands/snippet/snippet.py": "names protocols",
+    "client/target.py": "names protocols in the order of preference",
+    "updating/drift/visible.py": "knows a field of KubeRay whose values are commands",
+    "status/differences.py": (
+        "lists kinds whose status says why pods are missing, among them those of KubeRay"
+    ),
+    "status/models.py": "counts the pods of KubeRay's workers",
+    "commands/down/down.py": "deletes workloads by their kinds, among them those of KubeRay",
+    "updating/downtime.py": "compares workloads by their kinds, among them those of KubeRay",
     "policies/subjects/kserve.py": "lists the frameworks of KServe",
     "policies/subjects/pods.py": "reads pod templates of KubeRay's kinds",
     "policies/subjects/workloads.py": "counts the pods of KubeRay's kinds",
-    "rehearsal/engine/apply/operators/ray_service.py": "is the stub of KubeRay",
-    "rehearsal/engine/apply/operators/reconcile.py": "calls the stub of KubeRay",
-    "rehearsal/engine/wait/reasons.py": "lists kinds of workloads, among them those of KubeRay",
+    "rehearsal/apply/operators/ray_service.py": "is the stub of KubeRay",
+    "rehearsal/apply/operators/reconcile.py": "calls the stub of KubeRay",
+    "rehearsal/wait/reasons.py": "lists kinds of workloads, among them those of KubeRay",
     "review/capacity/rollout.py": "knows how KubeRay replaces clusters",
     "stackfile/checks/access.py": "says which calls a benchmark makes",
 }
 MOST_ENGINE_EXCEPTIONS = 29
 
 
-CLOUD = re.compile(r"pulumi_aws|platforms\.aws|Eks[A-Z]|Efs[A-Z]|(?<![A-Za-z])(?i:aws|ec2|arn|eks)(?![a-z])")
+CLOUD = re.compile(
+    r"pulumi_aws|platforms\.aws|Eks[A-Z]|Efs[A-Z]|(?<![A-Za-z])(?i:aws|ec2|arn|eks)(?![a-z])"
+)
 # The room of a cloud, and the rules on its resources, which the pack reads in any program.
-CLOUD_ROOMS = ("components/platforms/aws/", "operations/doctor/aws/", "policies/iam/", "policies/rules/")
+CLOUD_ROOMS = (
+    "components/platforms/aws/",
+    "operations/doctor/aws/",
+    "policies/iam/",
+    "policies/rules/",
+)
 # This list may only get shorter: a new cloud adds a room, and no module to it.
 CLOUD_EXCEPTIONS = {
-    "cli/up.py": "explains the option --karpenter",
-    "components/nodes/machines.py": "reads the table of EC2 instance types",
+    "commands/up/command.py": "explains the option --karpenter",
+    "hardware/machines.py": "reads the table of EC2 instance types",
     "components/nodes/pool.py": "describes the field of the instance type",
     "components/objects/spec.py": "lists kinds of Kubernetes that end like a word of AWS",
-    "components/platforms/balancers.py": "registers the load balancers of each cloud",
+    "components/balancers.py": "registers the load balancers of each cloud",
     "components/platforms/spec.py": "registers the cluster and the pool of each cloud",
     "components/preheat/pod.py": "sets the variables of the S3 API, which many vendors speak",
-    "components/serving/vllm/service.py": "sets the variables of the S3 API, which many vendors speak",
+    "components/serving/vllm/service.py": (
+        "sets the variables of the S3 API, which many vendors speak"
+    ),
     "components/storage/fields.py": "checks names of buckets by the rules of the S3 API",
-    "components/storage/spec.py": "S3 is an API of many vendors, and `create` and `kmsKeyArn` are its options at AWS; registers the store of each cloud",
+    "components/stores.py": (
+        "S3 is an API of many vendors, and `create` and `kmsKeyArn` are its options at AWS;"
+        " registers the store of each cloud"
+    ),
     "kube/names.py": "names resources of accelerators as their vendors do",
-    "operations/doctor/addons.py": "names DaemonSets that clouds install",
-    "operations/doctor/examination.py": "calls the checks of an AWS account",
-    "operations/drift/drift.py": "says that AWS resources are not compared",
-    "operations/kubectl.py": "shows the command that makes a kubeconfig",
-    "operations/planning/notes.py": "notes what egress to AWS STS is for",
-    "operations/planning/preheat_preview.py": "passes the variables of the S3 API on",
-    "operations/updating/buying.py": "offers the instance types of EC2 with the labels of EKS Auto Mode to Karpenter",
+    "commands/doctor/addons.py": "names DaemonSets that clouds install",
+    "commands/doctor/examination.py": "calls the checks of an AWS account",
+    "updating/drift/drift.py": "says that AWS resources are not compared",
+    "workspace/kubectl.py": "shows the command that makes a kubeconfig",
+    "planning/notes.py": "notes what egress to AWS STS is for",
+    "commands/preheat/preview.py": "passes the variables of the S3 API on",
+    "workspace/buying.py": (
+        "offers the instance types of EC2 with the labels of EKS Auto Mode to Karpenter"
+    ),
     "policies/subjects/placement.py": "reads the taints of EKS node groups",
     "rehearsal/cluster/karpenter.py": "reads an annotation that Karpenter writes",
-    "rehearsal/engine/apply/applier.py": "calls the stub of AWS",
-    "rehearsal/engine/plan/change.py": "calls the stub of AWS",
-    "rehearsal/engine/program/monitor.py": "calls the stub of AWS",
-    "rehearsal/engine/program/record.py": "calls the stub of AWS",
-    "rehearsal/engine/providers/aws.py": "is the stub of AWS",
+    "rehearsal/apply/applier.py": "calls the stub of AWS",
+    "pulumi_engine/plan/change.py": "calls the stub of AWS",
+    "pulumi_engine/program/monitor.py": "calls the stub of AWS",
+    "pulumi_engine/program/record.py": "calls the stub of AWS",
+    "pulumi_engine/providers/aws.py": "is the stub of AWS",
     "review/capacity/declared.py": "reads the node groups of EKS",
-    "review/capacity/figures.py": "reads the region of the provider",
+    "review/figures.py": "reads the region of the provider",
     "review/cost/budget.py": "names the table of EC2 prices",
     "review/cost/cost.py": "prices EKS Auto Mode and volumes",
-    "review/cost/prices.py": "reads the table of EC2 prices",
-    "review/cost/refresh_prices.py": "asks the pricing API of AWS",
+    "hardware/prices.py": "reads the table of EC2 prices",
+    "hardware/refresh_prices.py": "asks the pricing API of AWS",
     "review/reading/preview.py": "keeps the region of the provider",
     "stackfile/reader.py": "knows the section of the AWS provider",
 }
@@ -222,7 +282,9 @@ def words(path: Path) -> Iterator[str]:
 
 
 def test_a_cloud_is_known_by_its_folder_and_the_unions_alone():
-    """Adding a cloud adds a folder, and its types to the unions of `platforms/spec.py`, `platforms/balancers.py` and `storage/spec.py`."""
+    """Adding a cloud adds a folder, and its types to the unions of `platforms/spec.py`,
+    `platforms/balancers.py` and `storage/spec.py`.
+    """
     known = {
         str(path.relative_to(PACKAGE))
         for package in ALLOWED
@@ -248,9 +310,15 @@ def test_engines_are_named_in_their_folders_and_the_union_alone():
     assert len(ENGINE_EXCEPTIONS) <= MOST_ENGINE_EXCEPTIONS
 
 
-# Readers that take a served model as a whole. This list may only get shorter: the others take the part that they read (`model_parts.py`).
+# Readers that take a served model as a whole. This list may only get shorter: the others take the
+# part that they read (`model_parts.py`).
 READERS_OF_WHOLE_MODELS = {
-    *("components/public/services.py", "components/serving/facts.py", "components/serving/model_service.py", "components/serving/spec.py"),
+    *(
+        "components/public/services.py",
+        "components/serving/facts.py",
+        "components/serving/model_service.py",
+        "components/serving/spec.py",
+    ),
 }
 
 
@@ -272,11 +340,26 @@ COMPONENT = re.compile(r"inferplan:[a-z(]")
 
 def test_reports_and_policies_name_no_component_and_no_path_into_its_inputs():
     """What they know about a component reaches them as facts (`inferplan/kube/facts.py`)."""
-    files = [path for room in ("review", "policies") for path in (PACKAGE / room).rglob("*") if path.suffix in (".py", ".toml", ".csv")]
-    lines = [(path.name, line) for path in files for line in path.read_text().splitlines() if COMPONENT.search(line)]
-    # The marker of a comment on a pull request, and the key of the configuration that the engine's events show.
+    files = [
+        path
+        for room in ("review", "policies")
+        for path in (PACKAGE / room).rglob("*")
+        if path.suffix in (".py", ".toml", ".csv")
+    ]
+    lines = [
+        (path.name, line)
+        for path in files
+        for line in path.read_text().splitlines()
+        if COMPONENT.search(line)
+    ]
+    # The marker of a comment on a pull request, and the key of the configuration that the engine's
+    # events show.
     allowed = {("markdown.py", "<!-- inferplan:preview"), ("budget.py", '"inferplan:budget"')}
-    assert [(name, line) for name, line in lines if not any(name == each and text in line for each, text in allowed)] == []
+    assert [
+        (name, line)
+        for name, line in lines
+        if not any(name == each and text in line for each, text in allowed)
+    ] == []
     assert len(files) > 80
     registered = "\n".join(path.read_text() for path in modules("components"))
     packages = re.findall(r"[a-z]+", STATED_CONTENT.pattern.partition("(")[2].partition(")")[0])
@@ -306,9 +389,16 @@ def test_the_checks_ask_the_specifications_and_compare_no_class_of_them():
         calls = [
             node
             for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "isinstance"
         ]
-        classes = {each.id for call in calls for each in ast.walk(call.args[1]) if isinstance(each, ast.Name)}
+        classes = {
+            each.id
+            for call in calls
+            for each in ast.walk(call.args[1])
+            if isinstance(each, ast.Name)
+        }
         if classes & from_components:
             comparing[path.name] = classes & from_components
     assert comparing == {}
@@ -345,13 +435,25 @@ def test_no_resource_is_made_by_infra_but_the_providers():
 
 
 def test_the_top_level_names_are_links_that_reject_imports():
-    """A reader finds the rooms where the README says; an import through a link names the real module, so no class exists twice."""
+    """A reader finds the rooms where the README says; an import through a link names the real
+    module, so no class exists twice.
+    """
     for room in ("infra", "components", "policies"):
         link = ROOT / room
         assert (link.is_symlink(), link.readlink()) == (True, Path("inferplan", room))
-        done = subprocess.run([sys.executable, "-c", f"import {room}"], cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.stderr.endswith(f"ImportError: {room} is not a package of its own. Import inferplan.{room} instead.\n")
-    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+        done = subprocess.run(
+            [sys.executable, "-c", f"import {room}"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stderr.endswith(
+            f"ImportError: {room} is not a package of its own. Import inferplan.{room} instead.\n"
+        )
+    rooms = {
+        path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"
+    }
     assert rooms == OURS - {"benchmarks", "tests"}
 
 
@@ -360,14 +462,27 @@ def test_every_test_file_is_collected():
         str(path.relative_to(ROOT))
         for path in (ROOT / "tests").rglob("*.py")
         if not path.name.startswith("test_")
-        and any(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in nodes(path))
+        and any(
+            isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+            for node in nodes(path)
+        )
     ]
     assert stray == []
 
 
 def test_no_committed_file_names_a_download_address_or_a_registry():
-    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")  # noqa: S607 - git is how the files came here
-    locks = [name for name in tracked if name.endswith((".lock", "requirements.txt", "package-lock.json"))]
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"],  # noqa: S607 - git is how the files came here
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\0")
+    locks = [
+        name
+        for name in tracked
+        if name.endswith((".lock", "requirements.txt", "package-lock.json"))
+    ]
     assert "requirements.lock" in locks
     assert "uv.lock" not in tracked
     assert [name for name in locks if "https://" in (ROOT / name).read_text()] == []
@@ -375,7 +490,10 @@ def test_no_committed_file_names_a_download_address_or_a_registry():
 
 def test_every_exception_from_a_check_says_why_on_its_line():
     mark = re.compile(r"# (noqa|type: ignore|pyrefly: ignore|nosec)")
-    reasoned = re.compile(r"# (noqa: [A-Z0-9, ]+|type: ignore\[[a-z-]+\]|pyrefly: ignore(\[[a-z-]+\])?) +(-|#) \S.{7,}")
+    reasoned = re.compile(
+        r"# (noqa: [A-Z0-9, ]+|type: ignore\[[a-z-]+\]|pyrefly: ignore(\[[a-z-]+\])?) +(-|#)"
+        r" \S.{7,}"
+    )
     silent = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in sorted(ROOT.glob("[!.]*/**/*.py"))

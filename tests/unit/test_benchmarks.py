@@ -53,6 +53,9 @@ def test_an_interrupted_benchmark_ends_in_one_line_with_all_that_it_started(tmp_
     server = next(int(line.split()[1]) for line in process.stdout if line.startswith("measuring"))
     process.send_signal(number)
     _, said = process.communicate(timeout=240)
-    assert (process.returncode, said) == (130, "endless: interrupted; what it had started is stopped\n")
+    assert (process.returncode, said) == (
+        130,
+        "endless: interrupted; what it had started is stopped\n",
+    )
     with pytest.raises(ProcessLookupError):
         os.kill(server, 0)

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from inferplan.operations.planning.notes import capacity_notes
-from inferplan.operations.planning.plan import notes_before
-from inferplan.operations.workspace import open_workspace
+from inferplan.planning.notes import capacity_notes
+from inferplan.planning.plan import notes_before
+from inferplan.workspace.workspace import open_workspace
 from tests.unit.aws.rig import ADOPTED, CREATED, L40S, SYSTEM, model
 from tests.unit.aws.rig import settings as aws_settings
 
 CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/3f1d9f5e-2c1b-4e0a-9a43-7d0e5b6c8a21"
 ALB = {"host": "llm.lab.example", "ingressClassName": "alb", "alb": {"certificateArn": CERTIFICATE}}
-NLB = {"host": "llm.lab.example", "exposure": "loadBalancer", "nlb": {"certificateArn": CERTIFICATE}}
+NLB = {
+    "host": "llm.lab.example",
+    "exposure": "loadBalancer",
+    "nlb": {"certificateArn": CERTIFICATE},
+}
 NGINX = {"host": "llm.lab.example", "ingressClassName": "nginx", "tls": {"secretName": "tls"}}
 DEFAULT_CLASS = {"host": "llm.lab.example", "tls": {"secretName": "tls"}}
-GATEWAY_API = {"host": "llm.lab.example", "exposure": "gatewayApi", "parent": {"name": "edge", "namespace": "edge-system"}}
+GATEWAY_API = {
+    "host": "llm.lab.example",
+    "exposure": "gatewayApi",
+    "parent": {"name": "edge", "namespace": "edge-system"},
+}
 RACK = {"provider": "existing", "context": "rack"}
 RACK_POOLS = {"l40s": {"provider": "existing", "accelerator": "nvidia-l40s", "nodes": 1}}
 
@@ -27,7 +35,10 @@ def notes(stack, **changes):
 
 def test_a_pool_that_grows_for_its_models_is_named_with_both_numbers_and_that_a_rehearsal_does_not_prove_it():
     existing = "\n".join(notes("dev"))
-    assert "nodePools.l4 starts with 0 nodes, and its pods need 1: an autoscaler adds the rest." in existing
+    assert (
+        "nodePools.l4 starts with 0 nodes, and its pods need 1: an autoscaler adds the rest."
+        in existing
+    )
     assert "A rehearsal runs no autoscaler and starts 1 node." in existing
 
 
@@ -42,7 +53,10 @@ def test_a_pool_in_auto_mode_is_named_with_the_option_that_lets_karpenter_choose
 @pytest.mark.parametrize("autoscaler", ["install", "existing", "none"])
 def test_an_autoscaler_without_node_groups_is_named_as_without_effect(autoscaler):
     pool = {**L40S, "instanceTypes": ["g6e.4xlarge"]}
-    text = f"cluster.autoscaler: {autoscaler} has no effect, because EKS Auto Mode adds the nodes of every pool. Remove it."
+    text = (
+        f"cluster.autoscaler: {autoscaler} has no effect, because EKS Auto Mode adds the nodes of"
+        " every pool. Remove it."
+    )
     cluster = {**CREATED, "autoMode": True, "autoscaler": autoscaler}
     assert text in list(capacity_notes(aws_settings(cluster=cluster, nodePools={"l40s": pool})))
     groups = aws_settings(cluster=cluster, nodePools={"l40s": {**pool, "nodes": "nodeGroup"}})
@@ -60,7 +74,9 @@ def test_a_simulated_cluster_has_no_notes():
 
 
 def test_they_are_among_the_notes_of_a_plan():
-    assert any("nodePools.l4 starts with 0 nodes" in each for each in notes_before(open_workspace("dev")))
+    assert any(
+        "nodePools.l4 starts with 0 nodes" in each for each in notes_before(open_workspace("dev"))
+    )
 
 
 def test_a_pool_without_models_has_no_note():

@@ -9,16 +9,19 @@ import pulumi
 import pytest
 from pydantic import ValidationError
 
-from inferplan.cli import main
+from inferplan.commands import main
 from inferplan.components.handles import HubStore, ObjectStore, WebStore, WorkloadIdentity
 from inferplan.components.network import store_edges
-from inferplan.operations.planning.notes import egress_notes
+from inferplan.planning.notes import egress_notes
 from inferplan.stackfile.stack import StackSettings
 from tests.recorder import declare
 
 ROOT = Path(__file__).resolve().parents[2]
 ANY = {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.169.254/32"]}}
-AGENT = {"to": [{"ipBlock": {"cidr": "169.254.170.23/32"}}], "ports": [{"port": 80, "protocol": "TCP"}]}
+AGENT = {
+    "to": [{"ipBlock": {"cidr": "169.254.170.23/32"}}],
+    "ports": [{"port": 80, "protocol": "TCP"}],
+}
 
 
 def namespace(name):
@@ -39,12 +42,18 @@ def egress(store):
 
     from inferplan.components.network import policy
 
-    made = declare(lambda: networking.NetworkPolicy("edges", spec=policy({"app": "reader"}, egress=store_edges(store))))
+    made = declare(
+        lambda: networking.NetworkPolicy(
+            "edges", spec=policy({"app": "reader"}, egress=store_edges(store))
+        )
+    )
     return made.one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]["egress"]
 
 
 def bucket(endpoint, **changes):
-    return ObjectStore(bucket="acme-weights", prefix="", endpoint=endpoint, credentials="minio", **changes)
+    return ObjectStore(
+        bucket="acme-weights", prefix="", endpoint=endpoint, credentials="minio", **changes
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +81,12 @@ def test_a_reader_reaches_the_endpoint_of_its_bucket_and_no_more_than_it_must(en
 
 def test_named_networks_replace_what_the_host_says():
     store = bucket("https://minio.acme.example:9000", networks=("10.20.30.0/24", "10.20.31.0/24"))
-    assert egress(store) == [{"to": [block("10.20.30.0/24"), block("10.20.31.0/24")], "ports": [{"port": 9000, "protocol": "TCP"}]}]
+    assert egress(store) == [
+        {
+            "to": [block("10.20.30.0/24"), block("10.20.31.0/24")],
+            "ports": [{"port": 9000, "protocol": "TCP"}],
+        }
+    ]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +104,9 @@ def test_a_preheat_reaches_its_server_or_hub(store, rules):
 
 
 def identity(**annotations):
-    return WorkloadIdentity(service_account="llama", annotations=annotations, ready=cast("pulumi.Resource", None))
+    return WorkloadIdentity(
+        service_account="llama", annotations=annotations, ready=cast("pulumi.Resource", None)
+    )
 
 
 def test_amazon_s3_stays_open_and_a_role_gets_its_credentials():
@@ -98,27 +114,44 @@ def test_amazon_s3_stays_open_and_a_role_gets_its_credentials():
 
 
 def test_behind_an_interface_endpoint_pod_identity_needs_no_other_address():
-    store = ObjectStore(bucket="acme-weights", prefix="", networks=("10.0.7.0/24",), identity=identity())
+    store = ObjectStore(
+        bucket="acme-weights", prefix="", networks=("10.0.7.0/24",), identity=identity()
+    )
     assert egress(store) == [rule(block("10.0.7.0/24"), 443), AGENT]
 
 
 @pytest.mark.parametrize("reader", [identity(role="arn:aws:iam::123456789012:role/llama"), None])
 def test_a_role_of_the_service_account_still_reaches_sts(reader):
-    store = ObjectStore(bucket="acme-weights", prefix="", networks=("10.0.7.0/24",), identity=reader)
+    store = ObjectStore(
+        bucket="acme-weights", prefix="", networks=("10.0.7.0/24",), identity=reader
+    )
     assert rule(ANY, 443) in egress(store)
 
 
 S3 = {"kind": "s3", "bucket": "acme-weights"}
-MINIO = {**S3, "endpoint": "https://minio.acme.example:9000", "credentials": {"secretName": "minio"}}
+MINIO = {
+    **S3,
+    "endpoint": "https://minio.acme.example:9000",
+    "credentials": {"secretName": "minio"},
+}
 
 
 def notes(store, cluster=None, **model):
     settings = StackSettings.model_validate(
         {
             "cluster": cluster or {"provider": "existing", "context": "c"},
-            "nodePools": {"gpu": {"provider": "existing", "accelerator": "nvidia-l40s", "nodes": 2}},
+            "nodePools": {
+                "gpu": {"provider": "existing", "accelerator": "nvidia-l40s", "nodes": 2}
+            },
             "storage": {"weights": store, "unused": {"kind": "huggingface"}},
-            "models": {"llama": {"engine": "vllm", "pool": "gpu", "weights": {"store": "weights", "path": "llama"}, **model}},
+            "models": {
+                "llama": {
+                    "engine": "vllm",
+                    "pool": "gpu",
+                    "weights": {"store": "weights", "path": "llama"},
+                    **model,
+                }
+            },
         }
     )
     return list(egress_notes(settings))
@@ -127,11 +160,31 @@ def notes(store, cluster=None, **model):
 @pytest.mark.parametrize(
     ("store", "words"),
     [
-        (S3, ["storage.weights: its readers can reach every IPv4 address on port 443", "Amazon S3", "storage.weights.networks"]),
-        (MINIO, ["on port 9000", "host name minio.acme.example", "set storage.weights.networks to the networks of its servers."]),
-        ({**MINIO, "endpoint": "http://minio.dev:9000"}, ["If it is a Service, write minio.dev.svc."]),
+        (
+            S3,
+            [
+                "storage.weights: its readers can reach every IPv4 address on port 443",
+                "Amazon S3",
+                "storage.weights.networks",
+            ],
+        ),
+        (
+            MINIO,
+            [
+                "on port 9000",
+                "host name minio.acme.example",
+                "set storage.weights.networks to the networks of its servers.",
+            ],
+        ),
+        (
+            {**MINIO, "endpoint": "http://minio.dev:9000"},
+            ["If it is a Service, write minio.dev.svc."],
+        ),
         ({"kind": "huggingface"}, ["host name huggingface.co", "storage.weights.networks"]),
-        ({"kind": "http", "url": "http://mirror.acme.example:8080/llm"}, ["on port 8080", "mirror.acme.example"]),
+        (
+            {"kind": "http", "url": "http://mirror.acme.example:8080/llm"},
+            ["on port 8080", "mirror.acme.example"],
+        ),
         ({**S3, "networks": ["10.0.7.0/24"]}, ["AWS STS", "storage.weights.credentials"]),
     ],
 )
@@ -181,7 +234,9 @@ def test_plan_and_check_print_the_line(arguments, tmp_path, monkeypatch, capsys)
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(ROOT / name)
     text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
-    (tmp_path / "stacks" / "Pulumi.local.yaml").write_text(text.replace("http://minio.storage.svc:9000", "https://minio.acme.example"))
+    (tmp_path / "stacks" / "Pulumi.local.yaml").write_text(
+        text.replace("http://minio.storage.svc:9000", "https://minio.acme.example")
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
     with pytest.raises(SystemExit):

@@ -1,4 +1,6 @@
-"""The tests of the real engine run where a provider is on PATH, and skip with the true reason otherwise."""
+"""The tests of the real engine run where a provider is on PATH, and skip with the true reason
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ def program(folder: Path, name: str, script: str = "exit 0") -> None:
         ((), "[]", "no pulumi on PATH"),
         (("pulumi",), "[]", "pulumi-language-python is neither there nor on PATH"),
         (("pulumi", "pulumi-language-python"), "[]", "no pulumi-resource-kubernetes on PATH"),
-        (("pulumi", "pulumi-language-python"), '[{"name": "kubernetes", "kind": "converter"}]', "no pulumi-resource-kubernetes on PATH"),
+        (
+            ("pulumi", "pulumi-language-python"),
+            '[{"name": "kubernetes", "kind": "converter"}]',
+            "no pulumi-resource-kubernetes on PATH",
+        ),
         (("pulumi", "pulumi-language-python"), '[{"name": "kubernetes", "kind": "resource"}]', ""),
         (("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes"), "[]", ""),
     ],

@@ -14,5 +14,7 @@ def test_each_file_that_shares_a_process_exists_and_is_named_once():
 
 
 def test_other_files_have_a_process_to_themselves():
-    assert worker_scope("tests/rehearsal/test_gateway.py") == worker_scope("tests/rehearsal/test_stacks.py")
+    assert worker_scope("tests/rehearsal/test_gateway.py") == worker_scope(
+        "tests/rehearsal/test_stacks.py"
+    )
     assert worker_scope("tests/unit/test_lanes.py") == "tests/unit/test_lanes.py"

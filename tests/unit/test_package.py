@@ -33,12 +33,27 @@ def test_the_wheel_has_the_files_of_the_checkout_and_one_top_level_name(dist):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         texts = {name: archive.read(name) for name in names if name.endswith((".py", ".toml"))}
-    listed = subprocess.run(["git", "ls-files", "-z", "inferplan"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607 - git is how the files came here
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "inferplan"],  # noqa: S607 - git is how the files came here
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     # The settings of this repository's own stacks are data of the project.
-    tracked = {name for name in listed.split("\0") if name and not name.startswith("inferplan/policies/stacks/")}
-    assert {name.partition("/")[0] for name in names} == {"inferplan", f"{wheel.name.removesuffix('-py3-none-any.whl')}.dist-info"}
+    tracked = {
+        name
+        for name in listed.split("\0")
+        if name and not name.startswith("inferplan/policies/stacks/")
+    }
+    assert {name.partition("/")[0] for name in names} == {
+        "inferplan",
+        f"{wheel.name.removesuffix('-py3-none-any.whl')}.dist-info",
+    }
     assert {name for name in names if name.startswith("inferplan/")} == tracked
-    assert all(text == (ROOT / name).read_bytes() for name, text in texts.items() if name in tracked)
+    assert all(
+        text == (ROOT / name).read_bytes() for name, text in texts.items() if name in tracked
+    )
 
 
 def test_the_editable_installation_is_the_checkout():
@@ -63,7 +78,10 @@ def test_the_source_distribution_builds_the_same_wheel(tmp_path, dist):
     with tarfile.open(dist / "inferplan-0.1.0.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     wheel = "inferplan-0.1.0-py3-none-any.whl"
-    assert release(tmp_path / "again", tmp_path / "inferplan-0.1.0")[wheel] == (dist / wheel).read_bytes()
+    assert (
+        release(tmp_path / "again", tmp_path / "inferplan-0.1.0")[wheel]
+        == (dist / wheel).read_bytes()
+    )
 
 
 def test_the_wheel_runs_without_the_checkout_and_reads_its_own_data(tmp_path, dist):
@@ -78,10 +96,20 @@ def test_the_wheel_runs_without_the_checkout_and_reads_its_own_data(tmp_path, di
     shutil.copy(ROOT / "inferplan" / "infra" / "__main__.py", project / "inferplan" / "infra")
 
     def run(*arguments):
-        return subprocess.run([programs / "inferplan", *arguments], cwd=project, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [programs / "inferplan", *arguments],
+            cwd=project,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     where = subprocess.run(
-        [programs / "python", "-c", "import inferplan; print(inferplan.__file__)"], cwd=tmp_path, capture_output=True, text=True, check=True
+        [programs / "python", "-c", "import inferplan; print(inferplan.__file__)"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert where.stdout.startswith(str(tmp_path))
     assert run("--version").stdout == "inferplan 0.1.0\n"
@@ -91,7 +119,11 @@ def test_the_wheel_runs_without_the_checkout_and_reads_its_own_data(tmp_path, di
 
 def test_the_changelog_dates_the_version():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert re.search(rf"^## {re.escape(version)} - \d{{4}}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert re.search(
+        rf"^## {re.escape(version)} - \d{{4}}-\d\d-\d\d$",
+        (ROOT / "CHANGELOG.md").read_text(),
+        re.MULTILINE,
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +136,10 @@ def test_the_changelog_dates_the_version():
         ),
         (
             "botocore",
-            "from inferplan.operations.doctor.aws.account import Credentials; Credentials('eu-west-1', 'dev')",
+            (
+                "from inferplan.commands.doctor.aws.account import Credentials;"
+                " Credentials('eu-west-1', 'dev')"
+            ),
             "Install inferplan[aws].",
         ),
     ],
@@ -114,5 +149,7 @@ def test_a_missing_extra_is_an_error_that_names_it(module, line, remedy):
         "import sys, importlib.util as u; find = u.find_spec; u.find_spec = lambda name, *rest: "
         f"None if name == {module!r} else find(name, *rest); sys.modules[{module!r}] = None; {line}"
     )
-    answer = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        [sys.executable, "-c", blocked], capture_output=True, text=True, check=False
+    )
     assert remedy in answer.stderr.splitlines()[-1]

@@ -6,7 +6,10 @@ import pytest
 
 from tests.prose import check
 
-WORDS = {"exempt": ["tests/"], "pattern": [{"match": r"\bfor ever\b", "use": "forever", "left": {"old": 1}}]}
+WORDS = {
+    "exempt": ["tests/"],
+    "pattern": [{"match": r"\bfor ever\b", "use": "forever", "left": {"old": 1}}],
+}
 MODULE = '''"""A pod
 waits for ever."""
 
@@ -27,7 +30,9 @@ def project(tmp_path):
     return add
 
 
-def test_a_pattern_in_a_docstring_and_a_comment_is_reported_with_its_line_and_the_words_to_use(project):
+def test_a_pattern_in_a_docstring_and_a_comment_is_reported_with_its_line_and_the_words_to_use(
+    project,
+):
     found = project("new/a.py", MODULE.replace("{comment}", "lasts For Ever"))
     assert found == ["new/a.py:2: 'for ever': use forever", "new/a.py:4: 'For Ever': use forever"]
 

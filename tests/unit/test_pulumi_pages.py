@@ -1,4 +1,6 @@
-"""The pages on the Pulumi Kubernetes Operator, review stacks and the Automation API, against upstream's own schemas and signatures."""
+"""The pages on the Pulumi Kubernetes Operator, review stacks and the Automation API, against
+upstream's own schemas and signatures.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,15 @@ REQUIREMENTS = ROOT / "inferplan" / "infra" / "requirements.txt"
 
 
 def closed(schema: Any) -> Any:
-    """`schema` as the API server applies it with strict validation: a field that is not listed is an error."""
+    """`schema` as the API server applies it with strict validation: a field that is not listed is
+    an error.
+    """
     if isinstance(schema, dict):
-        strict = {"additionalProperties": False} if isinstance(schema.get("properties"), dict) and schema.get("type") == "object" else {}
+        strict = (
+            {"additionalProperties": False}
+            if isinstance(schema.get("properties"), dict) and schema.get("type") == "object"
+            else {}
+        )
         return {**strict, **{key: closed(each) for key, each in schema.items()}}
     return [closed(each) for each in schema] if isinstance(schema, list) else schema
 
@@ -51,10 +59,14 @@ def test_the_review_stacks_fit_the_schema_of_their_provider():
 
 @pytest.fixture
 def engine(monkeypatch):
-    """The Automation API with its real signatures, and no CLI behind it; `engine.operations` are those that a preview finds."""
+    """The Automation API with its real signatures, and no CLI behind it; `engine.operations` are
+    those that a preview finds.
+    """
     stack = mock.create_autospec(automation.Stack, instance=True)
     stack.operations = ["create"]
-    stack.outputs.return_value = {"gateway": automation.OutputValue("https://llm.acme.example", secret=False)}
+    stack.outputs.return_value = {
+        "gateway": automation.OutputValue("https://llm.acme.example", secret=False)
+    }
 
     def preview(**options):
         for operation in stack.operations:
@@ -64,7 +76,9 @@ def engine(monkeypatch):
     stack.preview.side_effect = preview
     select = mock.create_autospec(automation.select_stack, return_value=stack)
     monkeypatch.setattr(automation, "select_stack", select)
-    monkeypatch.setattr(automation, "LocalWorkspace", mock.create_autospec(automation.LocalWorkspace))
+    monkeypatch.setattr(
+        automation, "LocalWorkspace", mock.create_autospec(automation.LocalWorkspace)
+    )
     return stack
 
 
@@ -86,7 +100,11 @@ def test_pulumi_install_finds_the_versions_of_the_lock():
     assert yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["main"] == "inferplan/infra"
     lines = REQUIREMENTS.read_text().splitlines()
     assert lines[0] == "-e ../.."
-    locked = set(re.findall(r"^([a-z0-9.-]+)==([^ \\]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    locked = set(
+        re.findall(
+            r"^([a-z0-9.-]+)==([^ \\]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE
+        )
+    )
     pinned = set(re.findall(r"^([a-z0-9.-]+)==([^ \n]+)", "\n".join(lines), re.MULTILINE))
     assert len(pinned) == len([line for line in lines[1:] if line])
     assert pinned <= locked
@@ -97,9 +115,23 @@ def test_pulumi_install_finds_the_versions_of_the_lock():
 
 @pytest.mark.slow
 def test_a_clone_runs_the_program_with_what_pulumi_install_installs(tmp_path):
-    """What the toolchain does: python -m venv, then pip install -r requirements.txt in the folder of the program."""
+    """What the toolchain does: python -m venv, then pip install -r requirements.txt in the folder
+    of the program.
+    """
     clone, environment = tmp_path / "clone", tmp_path / "clone" / ".venv"
-    subprocess.run(["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), str(clone)], check=True, env=CLEAN)  # noqa: S607 - git is how the files came here
+    subprocess.run(
+        [  # noqa: S607 - git is how the files came here
+            "git",
+            "clone",
+            "--quiet",
+            "--depth",
+            "1",
+            ROOT.as_uri(),
+            str(clone),
+        ],
+        check=True,
+        env=CLEAN,
+    )
     for name in ("requirements.txt",):
         (clone / "inferplan" / "infra" / name).write_bytes(REQUIREMENTS.read_bytes())
     venv.create(environment, with_pip=False)
@@ -117,6 +149,11 @@ def test_a_clone_runs_the_program_with_what_pulumi_install_installs(tmp_path):
     ]
     subprocess.run(pip, cwd=clone / "inferplan" / "infra", check=True, env=CLEAN)
     done = subprocess.run(
-        [environment / "bin" / "inferplan", "validate", "local"], cwd=clone, env=CLEAN, capture_output=True, text=True, check=False
+        [environment / "bin" / "inferplan", "validate", "local"],
+        cwd=clone,
+        env=CLEAN,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

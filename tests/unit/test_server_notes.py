@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.operations.planning.plan import notes_before
-from inferplan.operations.reporting.policy_check import judge
-from inferplan.operations.workspace import open_workspace
+from inferplan.planning.plan import notes_before
+from inferplan.planning.policy_check import judge
+from inferplan.workspace.workspace import open_workspace
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,13 +33,20 @@ def test_the_pack_accepts_scratch_volumes_at_another_path(example, tmp_path):
     path.write_text(moved)
     workspace = open_workspace(str(path))
     violations = judge(workspace.record(), ROOT).violations
-    assert [(each.rule.id, each.resource) for each in violations if each.rule.id == "image-require-writable-paths"] == []
+    assert [
+        (each.rule.id, each.resource)
+        for each in violations
+        if each.rule.id == "image-require-writable-paths"
+    ] == []
 
 
 def test_a_plan_tells_weights_without_a_revision_and_tokens_in_plain_text(tmp_path):
     text = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
     first, _, rest = text.partition("      weights: {store: weights, path: llama-3-8b, revision: ")
-    changed = f"{first}      env: {{UPSTREAM_TOKEN: hf_abcdefghijklmnopqrstuvwxyz}}\n      weights: {{store: weights, path: llama-3-8b, {rest.partition(', ')[2]}"
+    changed = (
+        f"{first}      env: {{UPSTREAM_TOKEN: hf_abcdefghijklmnopqrstuvwxyz}}\n      weights:"
+        f" {{store: weights, path: llama-3-8b, {rest.partition(', ')[2]}"
+    )
     path = tmp_path / "Pulumi.harbour.yaml"
     path.write_text(changed)
     said = "\n".join(each.message for each in open_workspace(str(path)).record().diagnostics)

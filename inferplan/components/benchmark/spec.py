@@ -11,24 +11,34 @@ from inferplan.images.catalogue import default_image
 _MAX_RUNS = 100
 BenchmarkModel = Annotated[
     str,
-    StringConstraints(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?(/[A-Za-z0-9][A-Za-z0-9._-]{0,127})?$"),
+    StringConstraints(
+        pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?(/[A-Za-z0-9][A-Za-z0-9._-]{0,127})?$"
+    ),
 ]
 
 
 class BenchmarkSpec(Spec):
-    """Runs the same load against two or more models, one after the other, and prints a table of the results."""
+    """Runs the same load against two or more models, one after the other, and prints a table of the
+    results.
+    """
 
     models: Annotated[list[BenchmarkModel], Field(min_length=2, max_length=16)]
-    """The models to compare, in the order of the table. MODEL/SERVED selects one model of a Triton server, for example llm/ensemble."""
+    """The models to compare, in the order of the table. MODEL/SERVED selects one model of a Triton
+    server, for example llm/ensemble.
+    """
     consumer: DnsLabel
     """The consumer whose key is used. Each model must list it in its consumers."""
     tokenizer: DnsLabel
-    """The model whose tokenizer counts tokens for all models. Its files must be preheated or on a volume."""
+    """The model whose tokenizer counts tokens for all models. Its files must be preheated or on a
+    volume.
+    """
     prompt_tokens: Annotated[list[PositiveInt], Field(min_length=1, max_length=8)] = [128]
     """Prompt lengths in tokens. Each is a separate measurement."""
     output_tokens: PositiveInt = 128
     """Requested length of responses, in tokens."""
-    concurrency: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1, max_length=8)] = [1, 8]
+    concurrency: Annotated[
+        list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1, max_length=8)
+    ] = [1, 8]
     """Concurrent requests. Each value is a separate measurement."""
     requests: Annotated[int, Field(ge=1, le=100_000)] = 64
     """Requests per measurement."""
@@ -49,6 +59,12 @@ class BenchmarkSpec(Spec):
             yield f"Duplicate model: {', '.join(repeated)}. List each model once."
         runs = len(self.models) * len(self.prompt_tokens) * len(self.concurrency)
         if runs > _MAX_RUNS:
-            yield f"This benchmark has {runs} measurements. The maximum is {_MAX_RUNS}. Remove models, promptTokens or concurrency values."
+            yield (
+                f"This benchmark has {runs} measurements. The maximum is {_MAX_RUNS}. Remove"
+                " models, promptTokens or concurrency values."
+            )
         if max(self.concurrency) > self.requests:
-            yield f"concurrency ({max(self.concurrency)}) is more than requests ({self.requests}). Raise requests."
+            yield (
+                f"concurrency ({max(self.concurrency)}) is more than requests ({self.requests})."
+                " Raise requests."
+            )

@@ -1,4 +1,6 @@
-"""Creates the Kubernetes Secrets with API keys, and exports references to them. A version outside the stack file is in no Secret."""
+"""Creates the Kubernetes Secrets with API keys, and exports references to them. A version outside
+the stack file is in no Secret.
+"""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -38,18 +40,22 @@ class _KeyMaterial:
 
 
 class ApiKeys(pulumi.ComponentResource):
-    """One Secret per model server, one per consumer and one for the gateway; exports references to them.
+    """One Secret per model server, one per consumer and one for the gateway; exports references to
+    them.
 
-    The gateway's Secret contains hashes, or the keys in plain text with `plain_text`, for a gateway that cannot compare hashes.
-    `seeds` are the current seed and, during a rotation, the previous one: then consumers' keys of both are valid, and the gateway
-    sends the previous server keys, which old servers accept too.
+    The gateway's Secret contains hashes, or the keys in plain text with `plain_text`, for a gateway
+    that cannot compare hashes. `seeds` are the current seed and, during a rotation, the previous
+    one: then consumers' keys of both are valid, and the gateway sends the previous server keys,
+    which old servers accept too.
 
-    Names are fixed and content changes in place, so the Kubernetes provider must have enableSecretMutable on: without it,
-    each rotation would delete the Secret first.
+    Names are fixed and content changes in place, so the Kubernetes provider must have
+    enableSecretMutable on: without it, each rotation would delete the Secret first.
     """
 
     proxy_secret: pulumi.Output[str]
-    """The live name of the gateway's Secret, so that pods that mount it wait for its latest content."""
+    """The live name of the gateway's Secret, so that pods that mount it wait for its latest
+    content.
+    """
     fingerprint: pulumi.Output[str]
     """Changes with every change of the gateway's Secret and reveals nothing about its content."""
 
@@ -67,26 +73,48 @@ class ApiKeys(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         self.two_seeds = len(seeds) > 1
-        intent = {"consumers": {each: spec.intent() for each, spec in consumers.items()}, "models": list(models)}
-        # The end of a rotation denies keys although no consumer's Secret changes: a preview has to show it.
+        intent = {
+            "consumers": {each: spec.intent() for each, spec in consumers.items()},
+            "models": list(models),
+        }
+        # The end of a rotation denies keys although no consumer's Secret changes: a preview has to
+        # show it.
         rotation = {"previousSeed": True} if self.two_seeds else {}
-        records = {"history": {each: record.intent() for each, record in history.items()}} if history else {}
-        super().__init__("inferplan:gateway:ApiKeys", name, {"spec": intent | rotation | records}, opts)
+        records = (
+            {"history": {each: record.intent() for each, record in history.items()}}
+            if history
+            else {}
+        )
+        super().__init__(
+            "inferplan:gateway:ApiKeys", name, {"spec": intent | rotation | records}, opts
+        )
         self._server_fingerprints: dict[str, dict[SecretRef, pulumi.Output[str]]] = {}
         self.consumers: Mapping[str, ConsumerSpec] = dict(consumers)
-        by_owner = {(who, version): key for who, versions in (imported_keys or {}).items() for version, key in versions.items()}
+        by_owner = {
+            (who, version): key
+            for who, versions in (imported_keys or {}).items()
+            for version, key in versions.items()
+        }
         # As a list: an Output cannot contain a mapping whose keys are tuples.
         imported = pulumi.Output.secret(pulumi.Output.all(*by_owner.values()))
         secret_seeds = pulumi.Output.secret(pulumi.Output.all(*seeds))
         material = pulumi.Output.all(secret_seeds, imported).apply(
-            lambda both: _KeyMaterial(both[0][0], both[0][1] if self.two_seeds else None, dict(zip(by_owner, both[1], strict=True)))
+            lambda both: _KeyMaterial(
+                both[0][0],
+                both[0][1] if self.two_seeds else None,
+                dict(zip(by_owner, both[1], strict=True)),
+            )
         )
         for model in models:
             self._server_fingerprints[model] = self._server_keys(
                 f"{name}-server-{model}", model, namespace, material, plain_text=plain_text
             )
         for consumer, spec in consumers.items():
-            newest = material.apply(lambda values, who=consumer, spec=spec: key_of(values.seed, who, spec.newest, spec, values.imported))
+            newest = material.apply(
+                lambda values, who=consumer, spec=spec: key_of(
+                    values.seed, who, spec.newest, spec, values.imported
+                )
+            )
             self._secret(
                 f"{name}-consumer-{consumer}",
                 consumer_secret(consumer),
@@ -95,64 +123,106 @@ class ApiKeys(pulumi.ComponentResource):
                 issued=spec.issued.get(spec.newest),
             )
         proxy = material.apply(
-            lambda values: proxy_keys(values.seed, self.consumers, models, values.imported, previous_seed=values.previous)
+            lambda values: proxy_keys(
+                values.seed, self.consumers, models, values.imported, previous_seed=values.previous
+            )
         )
-        oldest = min((day for spec in consumers.values() for day in spec.issued.values()), default=None)
+        oldest = min(
+            (day for spec in consumers.values() for day in spec.issued.values()), default=None
+        )
         if plain_text:
-            secret = self._secret(f"{name}-clients", CLIENTS_SECRET, namespace, self._clients(material), issued=oldest)
+            secret = self._secret(
+                f"{name}-clients", CLIENTS_SECRET, namespace, self._clients(material), issued=oldest
+            )
         else:
-            secret = self._secret(name, PROXY_SECRET, namespace, {PROXY_FILE: proxy.apply(lambda file: file.text)}, issued=oldest)
+            secret = self._secret(
+                name,
+                PROXY_SECRET,
+                namespace,
+                {PROXY_FILE: proxy.apply(lambda file: file.text)},
+                issued=oldest,
+            )
         self.proxy_secret = secret.metadata["name"]
         # A pod template shows it, which is safe: it is an HMAC under a derived key.
         self.fingerprint = pulumi.Output.unsecret(proxy.apply(lambda file: file.fingerprint))
         self.register_outputs({"proxySecret": self.proxy_secret, "fingerprint": self.fingerprint})
 
     def _server_keys(
-        self, name: str, model: str, namespace: pulumi.Input[str], material: pulumi.Output[_KeyMaterial], *, plain_text: bool
+        self,
+        name: str,
+        model: str,
+        namespace: pulumi.Input[str],
+        material: pulumi.Output[_KeyMaterial],
+        *,
+        plain_text: bool,
     ) -> dict[SecretRef, pulumi.Output[str]]:
         """Create the Secret of one server; return a fingerprint of each key in it."""
         # The gateway sends the first key, which old and new servers accept.
         seeds = {SECRET_KEY: material.apply(lambda values: values.previous or values.seed)}
         if self.two_seeds:
             seeds[NEXT_KEY] = material.apply(lambda values: values.seed)
-        content = {field: seed.apply(lambda text: keys.server_key(text, model)) for field, seed in seeds.items()}
+        content = {
+            field: seed.apply(lambda text: keys.server_key(text, model))
+            for field, seed in seeds.items()
+        }
         bearer = {CREDENTIAL: content[SECRET_KEY].apply("Bearer {}".format)} if plain_text else {}
         secret = self._secret(name, server_key_secret(model), namespace, {**content, **bearer})
-        # Depends on the Secret's live name: a pod that restarts because the key changed must find the new key.
+        # Depends on the Secret's live name: a pod that restarts because the key changed must find
+        # the new key.
         fingerprints = {
-            field: pulumi.Output.all(secret.metadata["name"], seed, content[field]).apply(
-                lambda three: keys.fingerprint(three[1], three[2])
+            field: (
+                pulumi.Output.all(secret.metadata["name"], seed, content[field]).apply(
+                    lambda three: keys.fingerprint(three[1], three[2])
+                )
             )
             for field, seed in seeds.items()
         }
-        return {SecretRef(name=server_key_secret(model), key=field): pulumi.Output.unsecret(each) for field, each in fingerprints.items()}
+        return {
+            SecretRef(name=server_key_secret(model), key=field): pulumi.Output.unsecret(each)
+            for field, each in fingerprints.items()
+        }
 
     def _clients(self, material: pulumi.Output[_KeyMaterial]) -> dict[str, pulumi.Output[str]]:
         """Every valid key by client id, in plain text."""
         clients, previous = {}, {}
-        for owner in ((who, version, spec) for who, spec in self.consumers.items() for version in spec.keys):
+        for owner in (
+            (who, version, spec) for who, spec in self.consumers.items() for version in spec.keys
+        ):
             who, version, spec = owner
-            clients[client_id(who, version)] = material.apply(lambda values, of=owner: key_of(values.seed, *of, values.imported))
+            clients[client_id(who, version)] = material.apply(
+                lambda values, of=owner: key_of(values.seed, *of, values.imported)
+            )
             if self.two_seeds and version not in spec.imported_keys:
                 previous[client_id(who, version, previous=True)] = material.apply(
-                    lambda values, of=(who, version): keys.consumer_key(values.previous or values.seed, *of)
+                    lambda values, of=(who, version): keys.consumer_key(
+                        values.previous or values.seed, *of
+                    )
                 )
         return clients | previous
 
     def server_key(self, model: str) -> SecretRef:
-        """Return a reference to the key of `model`'s server. Raises KeyError for a model without one."""
+        """Return a reference to the key of `model`'s server. Raises KeyError for a model without
+        one.
+        """
         if model not in self._server_fingerprints:
             raise KeyError(f"No server key for {model!r}. Add it to the models of ApiKeys.")
         return keys.server_key_ref(model)
 
     def server_key_marks(self, model: str) -> Mapping[SecretRef, pulumi.Output[str]]:
-        """Return a fingerprint of each key of `model`'s server, the gateway's first; it reveals nothing about the key. Raises KeyError."""
+        """Return a fingerprint of each key of `model`'s server, the gateway's first; it reveals
+        nothing about the key. Raises KeyError.
+        """
         return self._server_fingerprints[model]
 
     def consumer_key(self, consumer: str) -> SecretRef:
-        """Return a reference to the newest key of `consumer`, for clients inside the cluster. Raises KeyError."""
+        """Return a reference to the newest key of `consumer`, for clients inside the cluster.
+        Raises KeyError.
+        """
         if consumer not in self.consumers:
-            raise KeyError(f"Unknown consumer {consumer!r}. Consumers in this stack: {', '.join(sorted(self.consumers)) or 'none'}.")
+            raise KeyError(
+                f"Unknown consumer {consumer!r}. Consumers in this stack:"
+                f" {', '.join(sorted(self.consumers)) or 'none'}."
+            )
         return SecretRef(name=consumer_secret(consumer), key=SECRET_KEY)
 
     def _secret(
@@ -169,11 +239,18 @@ class ApiKeys(pulumi.ComponentResource):
             name,
             metadata=present(
                 meta.ObjectMetaArgsDict(
-                    name=secret_name, namespace=namespace, labels=labels("api-keys", secret_name), annotations=annotations
+                    name=secret_name,
+                    namespace=namespace,
+                    labels=labels("api-keys", secret_name),
+                    annotations=annotations,
                 )
             ),
             type="Opaque",
-            # `data`, not `stringData`: with server-side apply a field removed from `stringData` stays in the cluster.
-            data={key: value.apply(lambda text: base64.b64encode(text.encode()).decode()) for key, value in content.items()},
+            # `data`, not `stringData`: with server-side apply a field removed from `stringData`
+            # stays in the cluster.
+            data={
+                key: value.apply(lambda text: base64.b64encode(text.encode()).decode())
+                for key, value in content.items()
+            },
             opts=pulumi.ResourceOptions(parent=self),
         )

@@ -1,8 +1,10 @@
-"""Regular expressions (PCRE) that read the model's name from a request body without changing or copying the body.
+"""Regular expressions (PCRE) that read the model's name from a request body without changing or
+copying the body.
 
-They never go back to an earlier position, so their time is linear in the size of the body. For a valid body they find the one `model`
-at the top level; where two parsers could disagree (two keys `model`, an escaped spelling of it, another type) they do not match.
-Only the brackets and strings of JSON are checked: the model's server rejects the rest.
+They never go back to an earlier position, so their time is linear in the size of the body. For a
+valid body they find the one `model` at the top level; where two parsers could disagree (two keys
+`model`, an escaped spelling of it, another type) they do not match. Only the brackets and strings
+of JSON are checked: the model's server rejects the rest.
 """
 
 DEEPEST = 64
@@ -16,8 +18,11 @@ _KEY = r'"(?:m|\\u006[dD])(?:o|\\u006[fF])(?:d|\\u0064)(?:e|\\u0065)(?:l|\\u006[
 
 
 def json_pattern(group: str) -> str:
-    """Return the pattern of a JSON object with exactly one key `model`, whose value, a string, is captured as `group`."""
-    # Group 1 is a string, group n + 1 a value in brackets that has at most DEEPEST + 1 - n levels; a recursive group would have no limit.
+    """Return the pattern of a JSON object with exactly one key `model`, whose value, a string, is
+    captured as `group`.
+    """
+    # Group 1 is a string, group n + 1 a value in brackets that has at most DEEPEST + 1 - n levels;
+    # a recursive group would have no limit.
     levels = [f"({_STRING})"]
     for number in range(2, DEEPEST + 2):
         inner = r'[^][{}"]++|(?1)' + (f"|(?{number + 1})" if number <= DEEPEST else "")
@@ -29,13 +34,20 @@ def json_pattern(group: str) -> str:
 
 
 def form_pattern(group: str, boundary: str) -> str:
-    """Return the pattern of a multipart form with exactly one field `model`; captures its value and the form's `boundary`."""
-    headers = r"(?i:content-(?:type:[^\r\n]*+|length: *+[0-9]++|transfer-encoding: *+(?:binary|[78]bit)) *+\r\n)*+"
+    """Return the pattern of a multipart form with exactly one field `model`; captures its value and
+    the form's `boundary`.
+    """
+    headers = (
+        r"(?i:content-(?:type:[^\r\n]*+|length: *+[0-9]++|transfer-encoding: *+(?:binary|[78]bit))"
+        r" *+\r\n)*+"
+    )
     disposition = r"(?i:content-disposition: *+form-data *+; *+name=)"
     file = r'(?: *+; *+filename="(?:[^"\\\r\n]|\\[^\r\n])*+")?+(?: *+; *+filename\*=[^;"\r\n]++)?+'
     end = rf"\r\n--\k<{boundary}>"
     # A boundary after a bare newline ends a field for some parsers only.
     content = rf"(?:[^\r\n]++|\r(?!\n--\k<{boundary}>)|\n(?!--\k<{boundary}>))*+"
-    other = rf'{headers}{disposition}"(?!model")[^"\\%\r\n]++"{file} *+\r\n{headers}\r\n{content}{end}'
+    other = (
+        rf'{headers}{disposition}"(?!model")[^"\\%\r\n]++"{file} *+\r\n{headers}\r\n{content}{end}'
+    )
     model = rf'{headers}{disposition}"model" *+\r\n{headers}\r\n(?<{group}>{NAME}){end}'
     return rf"\A--(?<{boundary}>[^\r\n]{{1,70}})\r\n(?:{other}\r\n)*+{model}(?:\r\n{other})*+--(?:\r\n)?\z"

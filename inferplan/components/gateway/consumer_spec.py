@@ -1,4 +1,6 @@
-"""The settings of a consumer: its key versions, without the keys, and its limits, and the limits of each gateway replica."""
+"""The settings of a consumer: its key versions, without the keys, and its limits, and the limits of
+each gateway replica.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +18,9 @@ KeyVersion = Annotated[int, Field(strict=True, ge=1, le=999_999)]
 
 
 class LimitsSpec(Spec):
-    """Limits of one consumer over all models. Each gateway replica enforces an equal part, rounded up."""
+    """Limits of one consumer over all models. Each gateway replica enforces an equal part, rounded
+    up.
+    """
 
     requests_per_minute: Annotated[int, Field(ge=1, le=600_000)] | None = None
     """Maximum requests per minute. Default: unlimited."""
@@ -39,16 +43,23 @@ class EncryptedKey(Spec):
 
 
 class ConsumerSpec(Spec):
-    """A holder of API keys. To rotate a key, add a version, move the clients to it, then remove the old version."""
+    """A holder of API keys. To rotate a key, add a version, move the clients to it, then remove the
+    old version.
+    """
 
     keys: Annotated[list[KeyVersion], Field(min_length=1, max_length=10)]
     """The valid key versions. Clients inside the cluster get the highest."""
     expires: dict[PositiveInt, date] = {}
-    """The last valid day (UTC) of a key version, by version. The gateway denies the key afterwards."""
+    """The last valid day (UTC) of a key version, by version. The gateway denies the key afterwards.
+    """
     issued: dict[PositiveInt, date] = {}
-    """The day (UTC) a key version was added, by version. `inferplan keys add` sets it; a policy limits the age of keys."""
+    """The day (UTC) a key version was added, by version. `inferplan keys add` sets it; a policy
+    limits the age of keys.
+    """
     imported_keys: dict[PositiveInt, EncryptedKey] = {}
-    """Imported keys, by version: keys that clients already use, instead of derived ones. Each is {secure: ...}."""
+    """Imported keys, by version: keys that clients already use, instead of derived ones. Each is
+    {secure: ...}.
+    """
     limits: LimitsSpec = LimitsSpec()
 
     @field_validator("keys")
@@ -60,13 +71,17 @@ class ConsumerSpec(Spec):
 
     @rule
     def _reject_unlisted_versions(self) -> Iterator[str]:
-        entries = {"expires": self.expires, "issued": self.issued, "importedKeys": self.imported_keys}
+        entries = {
+            "expires": self.expires,
+            "issued": self.issued,
+            "importedKeys": self.imported_keys,
+        }
         for name, by_version in entries.items():
             unlisted = sorted(set(by_version) - set(self.keys))
             if unlisted:
                 yield (
-                    f"{name} has version {listed(unlisted)}, which is not in keys ({listed(self.keys)}). "
-                    f"Add the version to keys, or remove it from {name}."
+                    f"{name} has version {listed(unlisted)}, which is not in keys"
+                    f" ({listed(self.keys)}). Add the version to keys, or remove it from {name}."
                 )
 
     # The day of issue changes nothing for a client; policies read it from the Secret.
@@ -74,8 +89,16 @@ class ConsumerSpec(Spec):
 
     @property
     def facts(self) -> ConsumerFacts:
-        limits = {name: getattr(self.limits, name) for name in ("requests_per_minute", "burst", "concurrent_requests")}
-        return self.facts_as(ConsumerFacts, keys=sorted(self.keys), imported_keys=sorted(self.imported_keys), **limits)
+        limits = {
+            name: getattr(self.limits, name)
+            for name in ("requests_per_minute", "burst", "concurrent_requests")
+        }
+        return self.facts_as(
+            ConsumerFacts,
+            keys=sorted(self.keys),
+            imported_keys=sorted(self.imported_keys),
+            **limits,
+        )
 
     @property
     def newest(self) -> int:
@@ -83,23 +106,33 @@ class ConsumerSpec(Spec):
 
 
 class KeyRecord(Spec):
-    """Which versions of a consumer's key existed, so that a revoked key never becomes valid again. It stays when the consumer is removed."""
+    """Which versions of a consumer's key existed, so that a revoked key never becomes valid again.
+    It stays when the consumer is removed.
+    """
 
     issued: KeyVersion
     """The highest version that was ever valid. `inferplan keys add` raises it."""
     spent: KeyVersion | list[KeyVersion] = []
-    """Versions that never become valid again: a list, or one number for every version up to it. `inferplan keys retire` adds to it."""
+    """Versions that never become valid again: a list, or one number for every version up to it.
+    `inferplan keys retire` adds to it.
+    """
 
     @classmethod
     def of(cls, issued: int, spent: Collection[int]) -> Self:
         """Return the record with `spent` in its shortest form."""
         low = max(spent, default=0)
-        return cls.model_construct(issued=issued, spent=low if spent and len(spent) == low else sorted(spent))
+        return cls.model_construct(
+            issued=issued, spent=low if spent and len(spent) == low else sorted(spent)
+        )
 
     @property
     def versions(self) -> frozenset[int]:
         """Return the spent versions."""
-        return frozenset(range(1, self.spent + 1)) if isinstance(self.spent, int) else frozenset(self.spent)
+        return (
+            frozenset(range(1, self.spent + 1))
+            if isinstance(self.spent, int)
+            else frozenset(self.spent)
+        )
 
     @property
     def text(self) -> str:
@@ -109,13 +142,20 @@ class KeyRecord(Spec):
 
 def listed(versions: Iterable[int]) -> str:
     """Return versions as text, ascending, a run of three or more by its ends: `1 to 4, 7, 8`."""
-    runs = [[version for _, version in run] for _, run in groupby(enumerate(sorted(versions)), lambda item: item[1] - item[0])]
-    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    runs = [
+        [version for _, version in run]
+        for _, run in groupby(enumerate(sorted(versions)), lambda item: item[1] - item[0])
+    ]
+    return ", ".join(
+        f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitGroup:
-    """Consumers with the same limit on one replica, because nginx configures limits per group: requests per minute (with a burst) or concurrent requests, for each consumer."""
+    """Consumers with the same limit on one replica, because nginx configures limits per group:
+    requests per minute (with a burst) or concurrent requests, for each consumer.
+    """
 
     amount: int
     burst: int
@@ -123,7 +163,9 @@ class LimitGroup:
 
 
 def rate_limits(consumers: Mapping[str, ConsumerSpec], replicas: int) -> list[LimitGroup]:
-    """Return requests per minute, by limit. Rounded up, so that a consumer is not locked out by a high number of replicas."""
+    """Return requests per minute, by limit. Rounded up, so that a consumer is not locked out by a
+    high number of replicas.
+    """
     limits = {}
     for name, spec in consumers.items():
         rate = spec.limits.requests_per_minute
@@ -135,17 +177,30 @@ def rate_limits(consumers: Mapping[str, ConsumerSpec], replicas: int) -> list[Li
 
 def connection_limits(consumers: Mapping[str, ConsumerSpec], replicas: int) -> list[LimitGroup]:
     requests = {name: spec.limits.concurrent_requests for name, spec in consumers.items()}
-    return _grouped({name: (ceil(amount / replicas), 0) for name, amount in requests.items() if amount is not None})
+    return _grouped(
+        {
+            name: (ceil(amount / replicas), 0)
+            for name, amount in requests.items()
+            if amount is not None
+        }
+    )
 
 
 def _grouped(limits: Mapping[str, tuple[int, int]]) -> list[LimitGroup]:
     groups: dict[tuple[int, int], list[str]] = {}
     for name, limit in sorted(limits.items()):
         groups.setdefault(limit, []).append(name)
-    return [LimitGroup(amount=amount, burst=burst, consumers=tuple(names)) for (amount, burst), names in sorted(groups.items())]
+    return [
+        LimitGroup(amount=amount, burst=burst, consumers=tuple(names))
+        for (amount, burst), names in sorted(groups.items())
+    ]
 
 
 def retry_delays(consumers: Mapping[str, ConsumerSpec]) -> list[tuple[str, int]]:
-    """Return the seconds after which a rate-limited consumer may retry, for consumers with more than one second."""
+    """Return the seconds after which a rate-limited consumer may retry, for consumers with more
+    than one second.
+    """
     rates = {name: spec.limits.requests_per_minute for name, spec in sorted(consumers.items())}
-    return [(name, ceil(60 / rate)) for name, rate in rates.items() if rate is not None and rate < 60]
+    return [
+        (name, ceil(60 / rate)) for name, rate in rates.items() if rate is not None and rate < 60
+    ]

@@ -1,4 +1,6 @@
-"""The exposures of a gateway, which are flat fields in YAML, with their capabilities, and the notes about routes on a Gateway."""
+"""The exposures of a gateway, which are flat fields in YAML, with their capabilities, and the notes
+about routes on a Gateway.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import StringConstraints
 
+from inferplan.components.balancers import BalancerSpec, IngressBalancer, ServiceBalancer
 from inferplan.components.hosts import networks_of
-from inferplan.components.platforms.balancers import BalancerSpec, IngressBalancer, ServiceBalancer
 from inferplan.components.spec import DnsLabel, DnsName, Spec, checked
 
 GATEWAY = "gateway"
@@ -20,7 +22,10 @@ GRPC_PORT = 8082
 
 def _reject_address(host: str) -> Iterator[str]:
     if networks_of(host):
-        yield f"{host!r} is an IP address, but an Ingress and a certificate need a DNS name. Use a name that resolves to it."
+        yield (
+            f"{host!r} is an IP address, but an Ingress and a certificate need a DNS name. Use a"
+            " name that resolves to it."
+        )
 
 
 PublicHost = Annotated[DnsName, checked(_reject_address)]
@@ -30,7 +35,9 @@ class TlsSpec(Spec):
     """The certificate that the Ingress uses."""
 
     secret_name: DnsName
-    """A Secret of type kubernetes.io/tls in the stack's namespace. With clusterIssuer, cert-manager creates it."""
+    """A Secret of type kubernetes.io/tls in the stack's namespace. With clusterIssuer, cert-manager
+    creates it.
+    """
     cluster_issuer: DnsName | None = None
     """A cert-manager ClusterIssuer that issues the certificate. Default: you create the Secret."""
 
@@ -56,17 +63,27 @@ class ExposureFields(Spec):
     host: PublicHost | None = None
     """DNS name that clients call. Required unless exposure is internal."""
     exposure: Literal["ingress", "gatewayApi", "loadBalancer", "internal"] = "ingress"
-    """The exposure: an Ingress, an HTTPRoute on an existing Gateway, a network load balancer, or only inside the cluster."""
-    path_prefix: Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_][A-Za-z0-9_.~-]*){1,4}$", max_length=200)] | None = None
-    """A path in front of the models' names that clients already use, for example /llm/v2. The Ingress or route takes only calls below it.
-    gRPC has no path. Default: none."""
+    """The exposure: an Ingress, an HTTPRoute on an existing Gateway, a network load balancer, or
+    only inside the cluster.
+    """
+    path_prefix: (
+        Annotated[
+            str,
+            StringConstraints(pattern=r"^(/[A-Za-z0-9_][A-Za-z0-9_.~-]*){1,4}$", max_length=200),
+        ]
+        | None
+    ) = None
+    """A path in front of the models' names that clients already use, for example /llm/v2. The
+    Ingress or route takes only calls below it. gRPC has no path. Default: none.
+    """
     tls: TlsSpec | None = None
     alb: IngressBalancer | None = None
     """An Application Load Balancer for exposure ingress. Its certificate replaces tls."""
     nlb: ServiceBalancer | None = None
     """A Network Load Balancer for exposure loadBalancer."""
     insecure: bool = False
-    """Serves plain HTTP at the Ingress, so keys cross the network in plain text. For trials only."""
+    """Serves plain HTTP at the Ingress, so keys cross the network in plain text. For trials only.
+    """
     ingress_class_name: DnsName | None = None
     """The ingress class. Default: the default class of the cluster."""
     parent: GatewayParent | None = None
@@ -75,10 +92,14 @@ class ExposureFields(Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """An exposure: the host of a public gateway, and the capabilities of what is in front of its pods."""
+    """An exposure: the host of a public gateway, and the capabilities of what is in front of its
+    pods.
+    """
 
     host: str | None = None
-    """The DNS name that clients call; None if only pods of the cluster reach the gateway, by its Service."""
+    """The DNS name that clients call; None if only pods of the cluster reach the gateway, by its
+    Service.
+    """
     scheme: str = "https"
     """The URL scheme that servers see as the clients'."""
     balancer: BalancerSpec | None = None
@@ -120,13 +141,19 @@ class Access:
 
     def url(self, service: str) -> str:
         """Return the start of a client's base URL; `service` is the gateway's Service."""
-        return (f"http://{service}" if self.host is None else f"{self.scheme}://{self.host}") + self.path_prefix
+        return (
+            f"http://{service}" if self.host is None else f"{self.scheme}://{self.host}"
+        ) + self.path_prefix
 
     def grpc(self, service: str) -> str | None:
         """Return host:port for gRPC clients; None if gRPC does not pass."""
         if not self.carries_grpc:
             return None
-        return f"{service}:{GRPC_PORT}" if self.host is None else f"{self.host}:{443 if self.scheme == 'https' else 80}"
+        return (
+            f"{service}:{GRPC_PORT}"
+            if self.host is None
+            else f"{self.host}:{443 if self.scheme == 'https' else 80}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,11 +166,18 @@ class IngressAccess(Access):
 
     @property
     def entry_point(self) -> str:
-        return f"Ingress of {'the default class' if self.ingress_class is None else f'class {self.ingress_class}'}"
+        return (
+            "Ingress of"
+            f" {'the default class' if self.ingress_class is None else f'class {self.ingress_class}'}"
+        )
 
     @property
     def certificate(self) -> str | None:
-        return super().certificate if self.tls is None else " of ".join(filter(None, (self.tls.secret_name, self.tls.cluster_issuer)))
+        return (
+            super().certificate
+            if self.tls is None
+            else " of ".join(filter(None, (self.tls.secret_name, self.tls.cluster_issuer)))
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +189,11 @@ class GatewayApiAccess(Access):
     @property
     def entry_point(self) -> str:
         listener = self.parent.section_name
-        return super().entry_point if listener is None else f"{super().entry_point}, listener {listener}"
+        return (
+            super().entry_point
+            if listener is None
+            else f"{super().entry_point}, listener {listener}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,18 +204,31 @@ class LoadBalancerAccess(Access):
 
 
 def gateway_api_access(host: str, parent: GatewayParent) -> GatewayApiAccess:
-    return GatewayApiAccess(host=host, parent=parent, has_proxy=True, controller=f"Gateway {parent.namespace}/{parent.name}")
+    return GatewayApiAccess(
+        host=host,
+        parent=parent,
+        has_proxy=True,
+        controller=f"Gateway {parent.namespace}/{parent.name}",
+    )
 
 
 def access_of(spec: ExposureFields) -> Access:
     host = spec.host or ""
     if spec.exposure == "ingress":
-        ingress_class = "the default class" if spec.ingress_class_name is None else f"class {spec.ingress_class_name}"
+        ingress_class = (
+            "the default class"
+            if spec.ingress_class_name is None
+            else f"class {spec.ingress_class_name}"
+        )
         return IngressAccess(
             host=host,
             scheme="http" if spec.insecure else "https",
             balancer=spec.alb,
-            controller=f"ingress controller for {ingress_class}" if spec.alb is None else spec.alb.controller,
+            controller=(
+                f"ingress controller for {ingress_class}"
+                if spec.alb is None
+                else spec.alb.controller
+            ),
             ingress_class=spec.ingress_class_name,
             has_proxy=True,
             tls=spec.tls,
@@ -187,7 +238,11 @@ def access_of(spec: ExposureFields) -> Access:
         return gateway_api_access(host, spec.parent)
     if spec.nlb is not None:
         return LoadBalancerAccess(
-            host=host, nlb=spec.nlb, balancer=spec.nlb, controller=spec.nlb.controller, keepalive_seconds=spec.nlb.keepalive_seconds
+            host=host,
+            nlb=spec.nlb,
+            balancer=spec.nlb,
+            controller=spec.nlb.controller,
+            keepalive_seconds=spec.nlb.keepalive_seconds,
         )
     return Access()
 
@@ -195,22 +250,43 @@ def access_of(spec: ExposureFields) -> Access:
 def errors(spec: ExposureFields) -> Iterator[str]:
     """Yield what is missing for the exposure of `spec`, and what belongs to another one."""
     if spec.exposure != "internal" and spec.host is None:
-        yield f"exposure {spec.exposure} requires host, the DNS name that clients call. Set host, or set exposure: internal."
+        yield (
+            f"exposure {spec.exposure} requires host, the DNS name that clients call. Set host, or"
+            " set exposure: internal."
+        )
     if spec.exposure == "ingress":
         yield from _alb_errors(spec)
         if spec.tls is None and spec.alb is None and not spec.insecure:
-            yield "Keys must not cross the network in plain text. Set tls: {secretName: ...}, or insecure: true for a trial."
+            yield (
+                "Keys must not cross the network in plain text. Set tls: {secretName: ...}, or"
+                " insecure: true for a trial."
+            )
         if spec.tls is not None and spec.insecure:
             yield "insecure: true contradicts tls. Remove one of them."
     else:
-        fields = {"tls": spec.tls, "alb": spec.alb, "insecure": spec.insecure, "ingressClassName": spec.ingress_class_name}
-        yield from (f"{key} requires exposure ingress, not {spec.exposure}. Remove {key}." for key, value in fields.items() if value)
+        fields = {
+            "tls": spec.tls,
+            "alb": spec.alb,
+            "insecure": spec.insecure,
+            "ingressClassName": spec.ingress_class_name,
+        }
+        yield from (
+            f"{key} requires exposure ingress, not {spec.exposure}. Remove {key}."
+            for key, value in fields.items()
+            if value
+        )
     for key, balancer in (("alb", spec.alb), ("nlb", spec.nlb)):
         yield from () if balancer is None else balancer.errors(key, spec.drain_seconds)
     if (spec.exposure == "loadBalancer") != (spec.nlb is not None):
-        yield "exposure: loadBalancer and nlb require each other. Set both (nlb needs certificateArn), or neither."
+        yield (
+            "exposure: loadBalancer and nlb require each other. Set both (nlb needs"
+            " certificateArn), or neither."
+        )
     if (spec.exposure == "gatewayApi") != (spec.parent is not None):
-        yield "exposure: gatewayApi and parent require each other. Set both (parent needs name and namespace of a Gateway), or neither."
+        yield (
+            "exposure: gatewayApi and parent require each other. Set both (parent needs name and"
+            " namespace of a Gateway), or neither."
+        )
 
 
 def _alb_errors(spec: ExposureFields) -> Iterator[str]:
@@ -220,16 +296,22 @@ def _alb_errors(spec: ExposureFields) -> Iterator[str]:
         if value:
             yield f"{key} contradicts alb, which uses alb.certificateArn. Remove one of them."
     if spec.ingress_class_name is None:
-        yield f"alb requires ingressClassName, the class of the {spec.alb.controller}. It is often alb."
+        yield (
+            f"alb requires ingressClassName, the class of the {spec.alb.controller}. It is often"
+            " alb."
+        )
     if spec.read_timeout_seconds > spec.alb.longest_read_seconds:
         yield (
-            f"readTimeoutSeconds is {spec.read_timeout_seconds}. The maximum with alb is {spec.alb.longest_read_seconds}, "
-            "because the load balancer closes idle connections. Lower it."
+            f"readTimeoutSeconds is {spec.read_timeout_seconds}. The maximum with alb is"
+            f" {spec.alb.longest_read_seconds}, because the load balancer closes idle connections."
+            " Lower it."
         )
 
 
 def route_notes(access: Access, *, grpc: bool, differences: Iterable[str]) -> Iterator[str]:
-    """Yield what this stack cannot configure for routes on a Gateway, and the `differences` from nginx; `grpc`: gRPC calls pass it."""
+    """Yield what this stack cannot configure for routes on a Gateway, and the `differences` from
+    nginx; `grpc`: gRPC calls pass it.
+    """
     gateway = access.entry_point.partition(",")[0]
     if isinstance(access, GatewayApiAccess) and access.parent.section_name is None:
         yield (
@@ -238,7 +320,8 @@ def route_notes(access: Access, *, grpc: bool, differences: Iterable[str]) -> It
         )
     if isinstance(access, GatewayApiAccess) and grpc:
         yield (
-            "a GRPCRoute cannot set a timeout, and an Envoy Gateway ends calls after 15 s. Attach a BackendTrafficPolicy with "
-            f"timeout.http.requestTimeout 0s, or the equivalent of the {gateway}, to the route gateway-grpc."
+            "a GRPCRoute cannot set a timeout, and an Envoy Gateway ends calls after 15 s. Attach"
+            " a BackendTrafficPolicy with timeout.http.requestTimeout 0s, or the equivalent of the"
+            f" {gateway}, to the route gateway-grpc."
         )
     yield from differences

@@ -1,4 +1,6 @@
-"""The nginx gateway: checks keys and forwards inference calls. TLS ends in front of it, and it reads bodies at /v1 only."""
+"""The nginx gateway: checks keys and forwards inference calls. TLS ends in front of it, and it
+reads bodies at /v1 only.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 
 import pulumi
 
+from inferplan.components.balancers import CONTROLLER, LoadBalancing
 from inferplan.components.gateway.api_keys import ApiKeys
 from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.gateway.exposure import SERVICE_PORT, expose
@@ -15,7 +18,12 @@ from inferplan.components.gateway.exposure_spec import GRPC_PORT as SERVICE_GRPC
 from inferplan.components.gateway.proxy import payload, proxy_config
 from inferplan.components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, STATUS_PORT, deployment
 from inferplan.components.gateway.route_spec import RouteSpec
-from inferplan.components.gateway.spec import AutoscalingSpec, EnvoyGatewaySpec, GatewaySpec, NginxGatewaySpec
+from inferplan.components.gateway.spec import (
+    AutoscalingSpec,
+    EnvoyGatewaySpec,
+    GatewaySpec,
+    NginxGatewaySpec,
+)
 from inferplan.components.handles import Endpoint
 from inferplan.components.kubernetes import apps, autoscaling, core, meta, networking, policy
 from inferplan.components.monitoring.observed import scrape_annotations
@@ -23,7 +31,6 @@ from inferplan.components.monitoring.spec import MonitoringSpec
 from inferplan.components.naming import bounded, content_key, labels, selector
 from inferplan.components.network import pods, tcp
 from inferplan.components.network import policy as network_policy
-from inferplan.components.platforms.balancers import CONTROLLER, LoadBalancing
 from inferplan.kube.field_owners import SCALED
 from inferplan.kube.names import COMPONENT_LABEL
 
@@ -33,7 +40,8 @@ if TYPE_CHECKING:
 COMPONENT = "gateway"
 GATEWAY_PODS: Mapping[str, str] = selector(COMPONENT, "gateway")
 """The labels of the gateway's pods, for the network policies that admit them."""
-# A quarter of the pods at a time; each may wait for its image and for the load balancer's health check.
+# A quarter of the pods at a time; each may wait for its image and for the load balancer's health
+# check.
 _ROLLOUT = "30m"
 # The label of every model server's pods; each server's own policy opens its port.
 _MODEL_PODS = {COMPONENT_LABEL: "model"}
@@ -56,12 +64,16 @@ class GatewayKeys(Protocol):
 
 
 class Gateway(pulumi.ComponentResource):
-    """nginx pods that check keys in front of `endpoints`, exposed as `spec` says. A namespace has one gateway."""
+    """nginx pods that check keys in front of `endpoints`, exposed as `spec` says. A namespace has
+    one gateway.
+    """
 
     url: str
     """The start of a client's base URL, before `/<model>/v1`."""
     ready: tuple[pulumi.Resource, ...]
-    """The Deployment and the Service; model servers depend on them, so they are created later and deleted earlier."""
+    """The Deployment and the Service; model servers depend on them, so they are created later and
+    deleted earlier.
+    """
     grpc: str | None
     """host:port for gRPC clients; None if no model serves gRPC or the gateway cannot carry it."""
 
@@ -78,25 +90,51 @@ class Gateway(pulumi.ComponentResource):
         public_routes: Mapping[str, RouteSpec] = MappingProxyType({}),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        intent = {"routes": {route: each.intent() for route, each in public_routes.items()}} if public_routes else {}
+        intent = (
+            {"routes": {route: each.intent() for route, each in public_routes.items()}}
+            if public_routes
+            else {}
+        )
         super().__init__("inferplan:gateway:Gateway", name, {"spec": spec.intent(), **intent}, opts)
         child = pulumi.ResourceOptions(parent=self)
-        grpc = any(protocol.kind == "kserve-v2-grpc" for endpoint in endpoints for protocol in endpoint.protocols)
-        metadata = meta.ObjectMetaArgsDict(name=name, namespace=namespace, labels=labels(COMPONENT, name))
+        grpc = any(
+            protocol.kind == "kserve-v2-grpc"
+            for endpoint in endpoints
+            for protocol in endpoint.protocols
+        )
+        metadata = meta.ObjectMetaArgsDict(
+            name=name, namespace=namespace, labels=labels(COMPONENT, name)
+        )
         measured = monitoring is not None and monitoring.scrape is not None and bool(endpoints)
         content = {
             "nginx.conf": proxy_config(
-                spec, endpoints, keys.consumers, two_seeds=keys.two_seeds, measured=measured, public_routes=public_routes
+                spec,
+                endpoints,
+                keys.consumers,
+                two_seeds=keys.two_seeds,
+                measured=measured,
+                public_routes=public_routes,
             ),
             "prepare.sh": payload("prepare.sh"),
-            **({"requests.js": payload("requests.js")} if any(each.counted for each in endpoints) else {}),
+            **(
+                {"requests.js": payload("requests.js")}
+                if any(each.counted for each in endpoints)
+                else {}
+            ),
             **({"answers.js": payload("answers.js")} if measured else {}),
         }
         config_name = bounded(f"{name}-config", content_key(*content.values()))
-        config_metadata = meta.ObjectMetaArgsDict(name=config_name, namespace=namespace, labels=labels(COMPONENT, name))
-        # Named by content: a change creates a new object next to the old one, which old pods use until they terminate.
-        config = core.ConfigMap(config_name, metadata=config_metadata, data=content, immutable=True, opts=child)
-        account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=child)
+        config_metadata = meta.ObjectMetaArgsDict(
+            name=config_name, namespace=namespace, labels=labels(COMPONENT, name)
+        )
+        # Named by content: a change creates a new object next to the old one, which old pods use
+        # until they terminate.
+        config = core.ConfigMap(
+            config_name, metadata=config_metadata, data=content, immutable=True, opts=child
+        )
+        account = core.ServiceAccount(
+            name, metadata=metadata, automount_service_account_token=False, opts=child
+        )
         proxy = deployment(
             spec,
             GATEWAY_PODS,
@@ -115,11 +153,15 @@ class Gateway(pulumi.ComponentResource):
         pods_ready = apps.Deployment(name, metadata=metadata, spec=proxy, opts=rollout)
         service = core.Service(name, metadata=metadata, spec=_service(grpc=grpc), opts=child)
         self.ready = (pods_ready, service)
-        networking.NetworkPolicy(name, metadata=metadata, spec=_edges(endpoints, grpc=grpc), opts=child)
+        networking.NetworkPolicy(
+            name, metadata=metadata, spec=_edges(endpoints, grpc=grpc), opts=child
+        )
         if spec.replicas > 1:
             policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(), opts=child)
         if spec.autoscaling is not None:
-            autoscaling.HorizontalPodAutoscaler(name, metadata=metadata, spec=_scaling(name, spec, spec.autoscaling), opts=child)
+            autoscaling.HorizontalPodAutoscaler(
+                name, metadata=metadata, spec=_scaling(name, spec, spec.autoscaling), opts=child
+            )
         expose(name, spec, metadata, GATEWAY_PODS, grpc=grpc, balancing=balancing, opts=child)
         self.url = spec.access.url(name)
         self.grpc = spec.access.grpc(name) if grpc else None
@@ -127,33 +169,63 @@ class Gateway(pulumi.ComponentResource):
 
 
 def _service(*, grpc: bool) -> core.ServiceSpecArgsDict:
-    ports = [core.ServicePortArgsDict(name="http", port=SERVICE_PORT, target_port="http", protocol="TCP", app_protocol="http")]
+    ports = [
+        core.ServicePortArgsDict(
+            name="http", port=SERVICE_PORT, target_port="http", protocol="TCP", app_protocol="http"
+        )
+    ]
     if grpc:
         h2c = "kubernetes.io/h2c"
-        ports.append(core.ServicePortArgsDict(name="grpc", port=SERVICE_GRPC_PORT, target_port="grpc", protocol="TCP", app_protocol=h2c))
+        ports.append(
+            core.ServicePortArgsDict(
+                name="grpc",
+                port=SERVICE_GRPC_PORT,
+                target_port="grpc",
+                protocol="TCP",
+                app_protocol=h2c,
+            )
+        )
     return core.ServiceSpecArgsDict(type="ClusterIP", selector=dict(GATEWAY_PODS), ports=ports)
 
 
 def _edges(endpoints: Sequence[Endpoint], *, grpc: bool) -> networking.NetworkPolicySpecArgsDict:
-    # The addresses of clients and ingress controllers are unknown, so any source may connect; keys decide who is served.
-    inbound = networking.NetworkPolicyIngressRuleArgsDict(ports=tcp(HTTP_PORT, GRPC_PORT) if grpc else tcp(HTTP_PORT))
+    # The addresses of clients and ingress controllers are unknown, so any source may connect; keys
+    # decide who is served.
+    inbound = networking.NetworkPolicyIngressRuleArgsDict(
+        ports=tcp(HTTP_PORT, GRPC_PORT) if grpc else tcp(HTTP_PORT)
+    )
     ports = sorted({protocol.port for endpoint in endpoints for protocol in endpoint.protocols})
-    outbound = [networking.NetworkPolicyEgressRuleArgsDict(to=[pods(_MODEL_PODS)], ports=tcp(*ports))] if ports else []
+    outbound = (
+        [networking.NetworkPolicyEgressRuleArgsDict(to=[pods(_MODEL_PODS)], ports=tcp(*ports))]
+        if ports
+        else []
+    )
     return network_policy(GATEWAY_PODS, ingress=[inbound], egress=outbound)
 
 
 def _budget() -> policy.PodDisruptionBudgetSpecArgsDict:
-    return policy.PodDisruptionBudgetSpecArgsDict(max_unavailable=1, selector=meta.LabelSelectorArgsDict(match_labels=dict(GATEWAY_PODS)))
+    return policy.PodDisruptionBudgetSpecArgsDict(
+        max_unavailable=1, selector=meta.LabelSelectorArgsDict(match_labels=dict(GATEWAY_PODS))
+    )
 
 
-def _scaling(name: str, spec: NginxGatewaySpec, limits: AutoscalingSpec) -> autoscaling.HorizontalPodAutoscalerSpecArgsDict:
-    target = autoscaling.MetricTargetArgsDict(type="Utilization", average_utilization=limits.cpu_percent)
+def _scaling(
+    name: str, spec: NginxGatewaySpec, limits: AutoscalingSpec
+) -> autoscaling.HorizontalPodAutoscalerSpecArgsDict:
+    target = autoscaling.MetricTargetArgsDict(
+        type="Utilization", average_utilization=limits.cpu_percent
+    )
     return autoscaling.HorizontalPodAutoscalerSpecArgsDict(
-        scale_target_ref=autoscaling.CrossVersionObjectReferenceArgsDict(api_version="apps/v1", kind="Deployment", name=name),
+        scale_target_ref=autoscaling.CrossVersionObjectReferenceArgsDict(
+            api_version="apps/v1", kind="Deployment", name=name
+        ),
         min_replicas=spec.replicas,
         max_replicas=limits.max_replicas,
         metrics=[
-            autoscaling.MetricSpecArgsDict(type="Resource", resource=autoscaling.ResourceMetricSourceArgsDict(name="cpu", target=target))
+            autoscaling.MetricSpecArgsDict(
+                type="Resource",
+                resource=autoscaling.ResourceMetricSourceArgsDict(name="cpu", target=target),
+            )
         ],
     )
 
@@ -187,6 +259,8 @@ def declare_gateway(
         case EnvoyGatewaySpec():
             from inferplan.components.gateway.envoy import EnvoyGateway
 
-            return EnvoyGateway("gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, opts=opts)
+            return EnvoyGateway(
+                "gateway", spec, namespace=namespace, endpoints=endpoints, keys=keys, opts=opts
+            )
         case _:
             assert_never(spec)

@@ -1,4 +1,6 @@
-"""The address /v1 of every model: which name in a body means which model, and what each consumer may call."""
+"""The address /v1 of every model: which name in a body means which model, and what each consumer
+may call.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +16,9 @@ from inferplan.kube.quantity import bytes_of
 LARGEST_BODY_BYTES = 64 * 2**20
 """Maximum size of a body at /v1, which nginx keeps in memory."""
 BODY_SLOTS = {"large": (6, 64), "larger": (7, 6), "largest": (8, 1)}
-"""Bodies that a gateway pod holds at a time, by the digits of their size in bytes. nginx copies each once: up to 382 MB of 512 MiB."""
+"""Bodies that a gateway pod holds at a time, by the digits of their size in bytes. nginx copies
+each once: up to 382 MB of 512 MiB.
+"""
 CHUNKED_SIZE = "larger"
 """The bodies whose slots and size also hold for a body without a stated length."""
 _KIND = "openai"
@@ -23,9 +27,14 @@ _LONGEST_PARAMETER = 3000
 
 
 def one_address_site(
-    spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, object], public_routes: Mapping[str, RouteSpec]
+    spec: NginxGatewaySpec,
+    endpoints: Sequence[Endpoint],
+    consumers: Mapping[str, object],
+    public_routes: Mapping[str, RouteSpec],
 ) -> dict[str, object]:
-    """Return the values of the templates about /v1; it exists if a model speaks the OpenAI protocol."""
+    """Return the values of the templates about /v1; it exists if a model speaks the OpenAI
+    protocol.
+    """
     speaking = _speaking(endpoints)
     if not speaking:
         return {
@@ -37,7 +46,9 @@ def one_address_site(
             "falls_back": False,
         }
     subjects = names_at_one_address(speaking, public_routes)
-    grants = {each.model: each.consumers for each in speaking} | {name: each.consumers for name, each in public_routes.items()}
+    grants = {each.model: each.consumers for each in speaking} | {
+        name: each.consumers for name, each in public_routes.items()
+    }
     listings, listed = _listings(subjects, grants, consumers)
     return {
         "one_address": True,
@@ -48,7 +59,11 @@ def one_address_site(
         "json_pattern": _quoted(json_pattern("json_name")),
         "form_pattern": _quoted(form_pattern("form_name", "body_boundary")),
         "deepest": DEEPEST,
-        "names": [(spelling, subject) for name, subject in subjects.items() for spelling in sorted({name, name.replace("/", "\\\\/")})],
+        "names": [
+            (spelling, subject)
+            for name, subject in subjects.items()
+            for spelling in sorted({name, name.replace("/", "\\\\/")})
+        ],
         "public_routes": sorted(public_routes.items()),
         "falls_back": any(each.fallback for each in public_routes.values()),
         "body_slots": BODY_SLOTS,
@@ -65,11 +80,17 @@ _OWNER = "inferplan"
 
 
 def _speaking(endpoints: Sequence[Endpoint]) -> list[Endpoint]:
-    return [each for each in endpoints if any(protocol.kind == _KIND for protocol in each.protocols)]
+    return [
+        each for each in endpoints if any(protocol.kind == _KIND for protocol in each.protocols)
+    ]
 
 
-def names_at_one_address(endpoints: Sequence[Endpoint], public_routes: Mapping[str, RouteSpec]) -> dict[str, str]:
-    """Return the route or model of each name that a body may have: names of routes, and names that the server of one model accepts."""
+def names_at_one_address(
+    endpoints: Sequence[Endpoint], public_routes: Mapping[str, RouteSpec]
+) -> dict[str, str]:
+    """Return the route or model of each name that a body may have: names of routes, and names that
+    the server of one model accepts.
+    """
     models: dict[str, set[str]] = {}
     endpoints = _speaking(endpoints)
     for endpoint in endpoints:
@@ -77,13 +98,22 @@ def names_at_one_address(endpoints: Sequence[Endpoint], public_routes: Mapping[s
             # nginx looks names up without regard to case.
             models.setdefault(name.lower(), set()).add(endpoint.model)
     of_routes = dict(names_of(public_routes))
-    taken = {name.lower() for name in of_routes} | {name for name, owners in models.items() if len(owners) > 1}
-    names = {name: each.model for each in endpoints for name in each.served_names if name.lower() not in taken}
+    taken = {name.lower() for name in of_routes} | {
+        name for name, owners in models.items() if len(owners) > 1
+    }
+    names = {
+        name: each.model
+        for each in endpoints
+        for name in each.served_names
+        if name.lower() not in taken
+    }
     return dict(sorted((names | of_routes).items()))
 
 
 def _listings(
-    subjects: Mapping[str, str], grants: Mapping[str, Sequence[str]], consumers: Mapping[str, object]
+    subjects: Mapping[str, str],
+    grants: Mapping[str, Sequence[str]],
+    consumers: Mapping[str, object],
 ) -> tuple[list[tuple[str, int]], list[list[tuple[int, str]]]]:
     """Return the number of each consumer's list, and the lists in parts that nginx can read."""
     numbers: dict[tuple[str, ...], int] = {}
@@ -104,7 +134,9 @@ def _listings(
 def _parts(names: Sequence[str]) -> Iterator[str]:
     text = ""
     for name in names:
-        entry = json.dumps({"id": name, "object": "model", "created": 0, "owned_by": _OWNER}, separators=(",", ":"))
+        entry = json.dumps(
+            {"id": name, "object": "model", "created": 0, "owned_by": _OWNER}, separators=(",", ":")
+        )
         if len(text) + len(entry) > _LONGEST_PARAMETER:
             yield text
             text = ""

@@ -1,4 +1,6 @@
-"""Renders the nginx configuration of the gateway from the endpoints of the models. Every value is checked where it is inserted."""
+"""Renders the nginx configuration of the gateway from the endpoints of the models. Every value is
+checked where it is inserted.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,15 +8,20 @@ from dataclasses import dataclass
 from importlib.resources import files
 from types import MappingProxyType
 
+from inferplan.components.balancers import LONGEST_IDLE_SECONDS
 from inferplan.components.gateway import answers, keys, routes
-from inferplan.components.gateway.consumer_spec import ConsumerSpec, connection_limits, rate_limits, retry_delays
+from inferplan.components.gateway.consumer_spec import (
+    ConsumerSpec,
+    connection_limits,
+    rate_limits,
+    retry_delays,
+)
 from inferplan.components.gateway.imported_keys import IMPORTED_KEY_PATTERN
 from inferplan.components.gateway.one_address import one_address_site
 from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.routes import SOCKET_KIND, serve_site
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.handles import Endpoint, EndpointProtocol
-from inferplan.components.platforms.balancers import LONGEST_IDLE_SECONDS
 from inferplan.kube.quantity import bytes_of
 from inferplan.tables import template
 
@@ -25,16 +32,21 @@ _MODEL = re.compile(routes.MODEL)
 # Protocols whose servers read their key from a custom header.
 _GRPC = "kserve-v2-grpc"
 _TOKEN_KINDS = {"kserve-v2-http", _GRPC, "triton-generate"}
-# Longer than any proxy in front keeps an idle connection (Envoy an hour, an ALB up to 4,000 s). If nginx closed first, a call that the
-# proxy sends at that moment would be lost.
+# Longer than any proxy in front keeps an idle connection (Envoy an hour, an ALB up to 4,000 s). If
+# nginx closed first, a call that the proxy sends at that moment would be lost.
 _IDLE_SECONDS = LONGEST_IDLE_SECONDS + 60
 _IDLE_SECONDS_OF_CLIENTS = 75
 KEPT_SECONDS = 10
-"""Seconds that a stopping nginx keeps a connection that was in use, so that a call sent on it is not lost (prepare.sh)."""
-# A client of OpenAI waits for the time in Retry-After only if it is at most a minute (openai-python 2, _base_client.py).
+"""Seconds that a stopping nginx keeps a connection that was in use, so that a call sent on it is
+not lost (prepare.sh).
+"""
+# A client of OpenAI waits for the time in Retry-After only if it is at most a minute (openai-python
+# 2, _base_client.py).
 _RETRY_SECONDS = 30
 HELD_REQUESTS = 64
-"""Requests that a gateway pod holds at most until a model has started. Their bodies take 64 MiB of its memory."""
+"""Requests that a gateway pod holds at most until a model has started. Their bodies take 64 MiB of
+its memory.
+"""
 HELD_BODY_BYTES = 2**20
 """Maximum size of a body that the gateway holds."""
 _ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
@@ -42,7 +54,9 @@ _ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyLayout:
-    """Addresses that nginx listens on and files that it uses. The defaults are those inside the pod."""
+    """Addresses that nginx listens on and files that it uses. The defaults are those inside the
+    pod.
+    """
 
     listen: str = "8080"
     grpc_listen: str = "8082"
@@ -69,17 +83,27 @@ def proxy_config(
 ) -> str:
     """Return the nginx configuration for `endpoints`; the same input gives the same bytes.
 
-    With `two_seeds`, keys are also looked up by their checksum, because two keys have the same consumer and version. With `measured`,
-    answers are counted by model, route and consumer; every endpoint is `counted` then.
+    With `two_seeds`, keys are also looked up by their checksum, because two keys have the same
+    consumer and version. With `measured`, answers are counted by model, route and consumer; every
+    endpoint is `counted` then.
 
-    Raises ValueError if an endpoint has a value with characters that are not allowed in the configuration.
+    Raises ValueError if an endpoint has a value with characters that are not allowed in the
+    configuration.
     """
-    site = _site(spec, endpoints, consumers, public_routes) | {"two_seeds": two_seeds, "measured": measured and bool(endpoints)}
-    return template("components/gateway/payload/nginx.conf.j2").render(site=site, spec=spec, layout=layout, answers=answers, routes=routes)
+    site = _site(spec, endpoints, consumers, public_routes) | {
+        "two_seeds": two_seeds,
+        "measured": measured and bool(endpoints),
+    }
+    return template("components/gateway/payload/nginx.conf.j2").render(
+        site=site, spec=spec, layout=layout, answers=answers, routes=routes
+    )
 
 
 def _site(
-    spec: NginxGatewaySpec, endpoints: Sequence[Endpoint], consumers: Mapping[str, ConsumerSpec], public_routes: Mapping[str, RouteSpec]
+    spec: NginxGatewaySpec,
+    endpoints: Sequence[Endpoint],
+    consumers: Mapping[str, ConsumerSpec],
+    public_routes: Mapping[str, RouteSpec],
 ) -> dict[str, object]:
     ordered = sorted(endpoints, key=lambda each: each.model)
     for endpoint in ordered:
@@ -88,8 +112,15 @@ def _site(
     active = [route for route in routes.ROUTES if route.kind in kinds]
     grpc = _GRPC in kinds
     backends = sorted(_backends(ordered))
-    callers = [(each.model, each.consumers) for each in ordered] + [(name, each.consumers) for name, each in public_routes.items()]
-    grants = sorted((consumer, subject) for subject, names in callers for consumer in names if consumer in consumers)
+    callers = [(each.model, each.consumers) for each in ordered] + [
+        (name, each.consumers) for name, each in public_routes.items()
+    ]
+    grants = sorted(
+        (consumer, subject)
+        for subject, names in callers
+        for consumer in names
+        if consumer in consumers
+    )
     return {
         "rates": rate_limits(consumers, spec.replicas),
         "connections": connection_limits(consumers, spec.replicas),
@@ -100,7 +131,9 @@ def _site(
         "max_body_bytes": bytes_of(spec.max_body_size),
         "origins": sorted(set(spec.cors.origins)) if spec.cors else [],
         "key": keys.PRINTED_PATTERN,
-        "imported_key": IMPORTED_KEY_PATTERN if any(each.imported_keys for each in consumers.values()) else "",
+        "imported_key": (
+            IMPORTED_KEY_PATTERN if any(each.imported_keys for each in consumers.values()) else ""
+        ),
         "server_tokens": bool(kinds & _TOKEN_KINDS),
         # Metadata comes first, where nothing in it can look like the end of a call.
         "head": "[^|]*\\|" if grpc else "",
@@ -119,13 +152,21 @@ def _site(
             if protocol.kind == _GRPC
         ],
         **_scaling(spec, ordered),
-        "passed_headers": [header for header, of in answers.PASSED_HEADERS.items() if not of or not kinds.isdisjoint(of)],
+        "passed_headers": [
+            header
+            for header, of in answers.PASSED_HEADERS.items()
+            if not of or not kinds.isdisjoint(of)
+        ],
     }
 
 
 def _scaling(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint]) -> dict[str, object]:
-    """Return the models whose requests are counted, and those that may have no replica, with the seconds of a start."""
-    starting = [(each.model, each.start_seconds) for each in endpoints if each.start_seconds is not None]
+    """Return the models whose requests are counted, and those that may have no replica, with the
+    seconds of a start.
+    """
+    starting = [
+        (each.model, each.start_seconds) for each in endpoints if each.start_seconds is not None
+    ]
     return {
         "counted": [each.model for each in endpoints if each.counted],
         "starting": starting,
@@ -134,12 +175,16 @@ def _scaling(spec: NginxGatewaySpec, endpoints: Sequence[Endpoint]) -> dict[str,
         "wait_seconds": spec.start_wait_seconds if starting else 0,
         "held_requests": HELD_REQUESTS,
         "held_body_bytes": HELD_BODY_BYTES,
-        "probed": " ".join(f"{each.model}=http://{authority}" for each in endpoints for authority in _probed(each)),
+        "probed": " ".join(
+            f"{each.model}=http://{authority}" for each in endpoints for authority in _probed(each)
+        ),
     }
 
 
 def _probed(endpoint: Endpoint) -> list[str]:
-    """Return the address that shows whether a replica is ready, or nothing for a model that always has one."""
+    """Return the address that shows whether a replica is ready, or nothing for a model that always
+    has one.
+    """
     spoken = [each for each in endpoint.protocols if each.kind != _GRPC]
     return [_authority(endpoint, each) for each in spoken[:1] if endpoint.start_seconds is not None]
 
@@ -161,10 +206,15 @@ def _backends(endpoints: Iterable[Endpoint]) -> Iterable[tuple[str, str]]:
 
 
 def _authority(endpoint: Endpoint, protocol: EndpointProtocol) -> str:
-    """Return host and port; nginx completes the host at run time with the search domains of the pod's resolver."""
+    """Return host and port; nginx completes the host at run time with the search domains of the
+    pod's resolver.
+    """
     host = _fits(_HOST, endpoint.host, f"host of {endpoint.model}")
     if not 0 < protocol.port < 2**16:
-        raise ValueError(f"port of {endpoint.model}: {protocol.port} is not a TCP port. Use a port from 1 to 65535.")
+        raise ValueError(
+            f"port of {endpoint.model}: {protocol.port} is not a TCP port. Use a port from 1 to"
+            " 65535."
+        )
     if _ADDRESS.fullmatch(host) is None:
         if "." not in host:
             host += "$own_domain"
@@ -175,12 +225,17 @@ def _authority(endpoint: Endpoint, protocol: EndpointProtocol) -> str:
 
 def _fits(pattern: re.Pattern[str], value: str, where: str) -> str:
     if pattern.fullmatch(value) is None:
-        raise ValueError(f"{where}: {value!r} is not allowed in the nginx configuration. It must match {pattern.pattern}.")
+        raise ValueError(
+            f"{where}: {value!r} is not allowed in the nginx configuration. It must match"
+            f" {pattern.pattern}."
+        )
     return value
 
 
 def _table_size(entries: int) -> int:
-    """Return the size of nginx's hash tables: a power of two, at least twice the entries, so that building them takes linear time."""
+    """Return the size of nginx's hash tables: a power of two, at least twice the entries, so that
+    building them takes linear time.
+    """
     return max(2048, 1 << (2 * entries).bit_length())
 
 

@@ -1,8 +1,9 @@
 """The gateway's pods: how nginx starts, is probed, secured and drained.
 
-A change of keys or configuration is rolled out with new pods instead of reloading nginx: the update ends when the new keys
-work and the old ones are denied, a configuration that nginx rejects never replaces a working one, and no process has to watch
-files. Old pods finish their streams in the meantime.
+A change of keys or configuration is rolled out with new pods instead of reloading nginx: the update
+ends when the new keys work and the old ones are denied, a configuration that nginx rejects never
+replaces a working one, and no process has to watch files. Old pods finish their streams in the
+meantime.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,10 +24,12 @@ LAYOUT = ProxyLayout()
 _KEYS = "/etc/gateway-keys"
 _USER = 101
 _SYSCTLS = {
-    # Each call uses a connection, whose port stays in TIME_WAIT for a minute: these ports allow 900 calls per second to one model.
+    # Each call uses a connection, whose port stays in TIME_WAIT for a minute: these ports allow 900
+    # calls per second to one model.
     "ip_local_port_range": "10000 65535",
-    # An idle connection to a model is probed after one minute and closed after two. With the kernel's default of two hours nginx would
-    # not notice a lost node, and a network that drops idle connections would drop those that are in use.
+    # An idle connection to a model is probed after one minute and closed after two. With the
+    # kernel's default of two hours nginx would not notice a lost node, and a network that drops
+    # idle connections would drop those that are in use.
     "tcp_keepalive_time": "60",
     "tcp_keepalive_intvl": "20",
     "tcp_keepalive_probes": "3",
@@ -50,17 +53,22 @@ def deployment(
         replicas=spec.replicas,
         selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)),
         strategy=apps.DeploymentStrategyArgsDict(
-            type="RollingUpdate", rolling_update=apps.RollingUpdateDeploymentArgsDict(max_surge="25%", max_unavailable=0)
+            type="RollingUpdate",
+            rolling_update=apps.RollingUpdateDeploymentArgsDict(max_surge="25%", max_unavailable=0),
         ),
         progress_deadline_seconds=600,
         revision_history_limit=3,
         template=core.PodTemplateSpecArgsDict(
-            metadata=meta.ObjectMetaArgsDict(labels=dict(labels), annotations={GATEWAY_KEYS: fingerprint, **annotations}),
+            metadata=meta.ObjectMetaArgsDict(
+                labels=dict(labels), annotations={GATEWAY_KEYS: fingerprint, **annotations}
+            ),
             spec=core.PodSpecArgsDict(
                 service_account_name=service_account,
                 automount_service_account_token=False,
                 enable_service_links=False,
-                termination_grace_period_seconds=spec.access.deregistration_seconds + spec.drain_seconds + _MARGIN_SECONDS,
+                termination_grace_period_seconds=spec.access.deregistration_seconds
+                + spec.drain_seconds
+                + _MARGIN_SECONDS,
                 # Terminating pods do not count, or the remaining ones could end up in one zone.
                 topology_spread_constraints=spread(labels, match_label_keys=["pod-template-hash"]),
                 security_context=_pod_security(),
@@ -74,13 +82,21 @@ def deployment(
 
 def _prepare(spec: NginxGatewaySpec) -> core.ContainerArgsDict:
     fingerprint = core.EnvVarSourceArgsDict(
-        field_ref=core.ObjectFieldSelectorArgsDict(field_path=f"metadata.annotations['{GATEWAY_KEYS}']")
+        field_ref=core.ObjectFieldSelectorArgsDict(
+            field_path=f"metadata.annotations['{GATEWAY_KEYS}']"
+        )
     )
     return core.ContainerArgsDict(
         name="prepare",
         image=spec.image,
         working_dir="/",
-        command=["sh", f"{CONFIG}/prepare.sh", f"{CONFIG}/nginx.conf", LAYOUT.keys_file, LAYOUT.runtime_file],
+        command=[
+            "sh",
+            f"{CONFIG}/prepare.sh",
+            f"{CONFIG}/nginx.conf",
+            LAYOUT.keys_file,
+            LAYOUT.runtime_file,
+        ],
         env=[core.EnvVarArgsDict(name="KEYS_FINGERPRINT", value_from=fingerprint)],
         resources=_resources(),
         security_context=container_security(),
@@ -97,9 +113,12 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
         ports.append(core.ContainerPortArgsDict(name="grpc", container_port=GRPC_PORT))
     health = core.HTTPGetActionArgsDict(path="/healthz", port="status")
     pid = f"{LAYOUT.scratch}/nginx.pid"
-    # nginx listens until load balancers stop sending calls. Then SIGQUIT lets streams finish, where the kubelet's SIGTERM would cut
-    # them; the hook delays SIGTERM until nginx has exited.
-    drain = f'sleep {spec.access.deregistration_seconds}; kill -QUIT "$(cat {pid})"; while [ -e {pid} ]; do sleep 1; done'
+    # nginx listens until load balancers stop sending calls. Then SIGQUIT lets streams finish, where
+    # the kubelet's SIGTERM would cut them; the hook delays SIGTERM until nginx has exited.
+    drain = (
+        f'sleep {spec.access.deregistration_seconds}; kill -QUIT "$(cat {pid})"; while [ -e {pid}'
+        " ]; do sleep 1; done"
+    )
     return core.ContainerArgsDict(
         name="nginx",
         image=spec.image,
@@ -107,11 +126,19 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
         command=["nginx", "-c", f"{CONFIG}/nginx.conf", "-g", "daemon off;"],
         ports=ports,
         resources=_resources(),
-        startup_probe=core.ProbeArgsDict(http_get=health, period_seconds=1, failure_threshold=60, timeout_seconds=2),
-        readiness_probe=core.ProbeArgsDict(http_get=health, period_seconds=5, failure_threshold=2, timeout_seconds=2),
-        liveness_probe=core.ProbeArgsDict(http_get=health, period_seconds=10, failure_threshold=6, timeout_seconds=5),
+        startup_probe=core.ProbeArgsDict(
+            http_get=health, period_seconds=1, failure_threshold=60, timeout_seconds=2
+        ),
+        readiness_probe=core.ProbeArgsDict(
+            http_get=health, period_seconds=5, failure_threshold=2, timeout_seconds=2
+        ),
+        liveness_probe=core.ProbeArgsDict(
+            http_get=health, period_seconds=10, failure_threshold=6, timeout_seconds=5
+        ),
         lifecycle=core.LifecycleArgsDict(
-            pre_stop=core.LifecycleHandlerArgsDict(exec_=core.ExecActionArgsDict(command=["sh", "-c", drain]))
+            pre_stop=core.LifecycleHandlerArgsDict(
+                exec_=core.ExecActionArgsDict(command=["sh", "-c", drain])
+            )
         ),
         security_context=container_security(),
         volume_mounts=_mounts(),
@@ -119,7 +146,9 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
 
 
 def _resources() -> core.ResourceRequirementsArgsDict:
-    return core.ResourceRequirementsArgsDict(requests=dict(PROXY_REQUESTS), limits={"memory": "512Mi", EPHEMERAL_STORAGE: "256Mi"})
+    return core.ResourceRequirementsArgsDict(
+        requests=dict(PROXY_REQUESTS), limits={"memory": "512Mi", EPHEMERAL_STORAGE: "256Mi"}
+    )
 
 
 def _mounts() -> list[core.VolumeMountArgsDict]:
@@ -130,11 +159,21 @@ def _mounts() -> list[core.VolumeMountArgsDict]:
     ]
 
 
-def _volumes(config_map: pulumi.Input[str], keys_secret: pulumi.Input[str]) -> Sequence[core.VolumeArgsDict]:
+def _volumes(
+    config_map: pulumi.Input[str], keys_secret: pulumi.Input[str]
+) -> Sequence[core.VolumeArgsDict]:
     return [
-        core.VolumeArgsDict(name="config", config_map=core.ConfigMapVolumeSourceArgsDict(name=config_map, default_mode=0o444)),
-        core.VolumeArgsDict(name="keys", secret=core.SecretVolumeSourceArgsDict(secret_name=keys_secret, default_mode=0o440)),
-        core.VolumeArgsDict(name="tmp", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="128Mi")),
+        core.VolumeArgsDict(
+            name="config",
+            config_map=core.ConfigMapVolumeSourceArgsDict(name=config_map, default_mode=0o444),
+        ),
+        core.VolumeArgsDict(
+            name="keys",
+            secret=core.SecretVolumeSourceArgsDict(secret_name=keys_secret, default_mode=0o440),
+        ),
+        core.VolumeArgsDict(
+            name="tmp", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="128Mi")
+        ),
     ]
 
 
@@ -145,5 +184,8 @@ def _pod_security() -> core.PodSecurityContextArgsDict:
         run_as_group=_USER,
         fs_group=_USER,
         seccomp_profile=core.SeccompProfileArgsDict(type="RuntimeDefault"),
-        sysctls=[core.SysctlArgsDict(name=f"net.ipv4.{name}", value=value) for name, value in _SYSCTLS.items()],
+        sysctls=[
+            core.SysctlArgsDict(name=f"net.ipv4.{name}", value=value)
+            for name, value in _SYSCTLS.items()
+        ],
     )

@@ -1,4 +1,6 @@
-"""Public routes: names at /v1 that stand for one or several models, so that a name moves between models without a change of clients."""
+"""Public routes: names at /v1 that stand for one or several models, so that a name moves between
+models without a change of clients.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
@@ -8,34 +10,54 @@ from pydantic import Field, StringConstraints
 from inferplan.components.spec import LISTED_ONCE, DnsLabel, Spec, rule
 from inferplan.kube.facts import RouteFacts
 
-PublicName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$", max_length=128)]
+PublicName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$", max_length=128)
+]
 
 
 class RouteSpec(Spec):
-    """A public name of models. Move requests by changing weights; the header `X-Inferplan-Backend: <model>` selects one backend."""
+    """A public name of models. Move requests by changing weights; the header `X-Inferplan-Backend:
+    <model>` selects one backend.
+    """
 
     # The facts show shares instead of weights.
     stated: ClassVar[Mapping[str, Any]] = {"backends": True}
 
-    backends: Annotated[dict[DnsLabel, Annotated[int, Field(strict=True, ge=0, le=1000)]], Field(min_length=1, max_length=16)]
-    """The models that answer, each with its share of the requests as a weight. 0 leaves a model to requests with the header only."""
+    backends: Annotated[
+        dict[DnsLabel, Annotated[int, Field(strict=True, ge=0, le=1000)]],
+        Field(min_length=1, max_length=16),
+    ]
+    """The models that answer, each with its share of the requests as a weight. 0 leaves a model to
+    requests with the header only.
+    """
     aliases: Annotated[list[PublicName], Field(max_length=16), LISTED_ONCE] = []
     """Further names of the route."""
     fallback: DnsLabel | None = None
     """The model that answers if no replica of the selected one is ready. Default: none."""
     consumers: Annotated[list[DnsLabel], LISTED_ONCE] = []
-    """Consumers that may call the route, also if they may not call its models by name. Default: none."""
+    """Consumers that may call the route, also if they may not call its models by name. Default:
+    none.
+    """
 
     @rule
     def _require_weight(self) -> Iterator[str]:
         if not any(self.backends.values()):
-            yield "Every weight of backends is 0, so no model would answer. Give one model a weight from 1 to 1000."
+            yield (
+                "Every weight of backends is 0, so no model would answer. Give one model a weight"
+                " from 1 to 1000."
+            )
 
     @property
     def shares(self) -> dict[str, float]:
-        """Return the percentage of requests of each model, with two decimals; models with weight 0 are left out."""
+        """Return the percentage of requests of each model, with two decimals; models with weight 0
+        are left out.
+        """
         total = sum(self.backends.values())
-        return {name: max(0.01, round(100 * weight / total, 2)) for name, weight in sorted(self.backends.items()) if weight}
+        return {
+            name: max(0.01, round(100 * weight / total, 2))
+            for name, weight in sorted(self.backends.items())
+            if weight
+        }
 
     @property
     def models(self) -> list[str]:
@@ -45,7 +67,10 @@ class RouteSpec(Spec):
     @property
     def facts(self) -> RouteFacts:
         return self.facts_as(
-            RouteFacts, consumers=sorted(self.consumers), shares=self.shares, testing=sorted({*self.backends} - {*self.shares})
+            RouteFacts,
+            consumers=sorted(self.consumers),
+            shares=self.shares,
+            testing=sorted({*self.backends} - {*self.shares}),
         )
 
 

@@ -1,4 +1,6 @@
-"""The settings of the gateway, a union by `implementation`: the API address, how clients reach it, and what checks the keys."""
+"""The settings of the gateway, a union by `implementation`: the API address, how clients reach it,
+and what checks the keys.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -6,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
+from inferplan.components.balancers import BalancerSpec
 from inferplan.components.gateway.exposure_spec import (
     Access,
     ExposureFields,
@@ -17,7 +20,6 @@ from inferplan.components.gateway.exposure_spec import (
     gateway_api_access,
 )
 from inferplan.components.gateway.exposure_spec import errors as exposure_errors
-from inferplan.components.platforms.balancers import BalancerSpec
 from inferplan.components.spec import Bytes, PinnedImage, Spec, checked, rule
 from inferplan.images.catalogue import default_image
 from inferplan.kube.facts import GatewayFacts
@@ -27,28 +29,58 @@ DEFAULT_IMAGE = default_image("gateway")
 PROXY_REQUESTS = {"cpu": "250m", "memory": "128Mi", EPHEMERAL_STORAGE: "64Mi"}
 # From the sources of Envoy Gateway v1.9, read 2026-08.
 ENVOY_DIFFERENCES = (
-    "the Envoy Gateway reads every valid key in plain text from the Secret gateway-clients; the nginx gateway stores only hashes",
-    "Envoy calls its API key filter work in progress and excludes it from its threat model (warning at start, 1.40)",
+    (
+        "the Envoy Gateway reads every valid key in plain text from the Secret gateway-clients; the"
+        " nginx gateway stores only hashes"
+    ),
+    (
+        "Envoy calls its API key filter work in progress and excludes it from its threat model"
+        " (warning at start, 1.40)"
+    ),
     "each model has its own base URL: /v1 for every model and public routes need the nginx gateway",
-    "a model without permission answers 403 and an unknown one 404, where the nginx gateway answers 404 to both",
-    "calls to unlisted routes get 404 before any key is checked, and error messages are Envoy's, not those of the OpenAI API",
-    "if a call has two different keys, the one in Authorization is used; the server receives the key id (chat_2), not the consumer's name",
+    (
+        "a model without permission answers 403 and an unknown one 404, where the nginx gateway"
+        " answers 404 to both"
+    ),
+    (
+        "calls to unlisted routes get 404 before any key is checked, and error messages are"
+        " Envoy's, not those of the OpenAI API"
+    ),
+    (
+        "if a call has two different keys, the one in Authorization is used; the server receives"
+        " the key id (chat_2), not the consumer's name"
+    ),
     "query strings and unlisted headers reach the servers; known identity headers are removed",
-    "body size, request rates, the access log and connection draining are configured on the Gateway, not in this stack",
+    (
+        "body size, request rates, the access log and connection draining are configured on the"
+        " Gateway, not in this stack"
+    ),
 )
 
 
 def _reject_wildcard(origin: str) -> Iterator[str]:
     if origin == "*":
-        yield "Origin '*' would let any web page use a visitor's key. List the origins, for example https://chat.acme.example."
+        yield (
+            "Origin '*' would let any web page use a visitor's key. List the origins, for example"
+            " https://chat.acme.example."
+        )
 
 
-# Scheme, host and port only: a browser never sends a path, and nginx must not receive quotes or dollar signs.
+# Scheme, host and port only: a browser never sends a path, and nginx must not receive quotes or
+# dollar signs.
 Origin = Annotated[
     str,
     checked(_reject_wildcard),
-    StringConstraints(pattern=r"^(\*|https?://[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?(:[1-9][0-9]{0,4})?)$", max_length=270),
-    Field(description="A web origin: scheme and host in lower case without a path, for example https://chat.acme.example."),
+    StringConstraints(
+        pattern=r"^(\*|https?://[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?(:[1-9][0-9]{0,4})?)$",
+        max_length=270,
+    ),
+    Field(
+        description=(
+            "A web origin: scheme and host in lower case without a path, for example"
+            " https://chat.acme.example."
+        )
+    ),
 ]
 
 
@@ -77,7 +109,9 @@ class GatewayFields(Spec):
     hashes_keys: ClassVar[bool] = False
     """Compares hashes, so it does not store keys in plain text."""
     matches_paths_by_pattern: ClassVar[bool] = False
-    """Forwards calls whose paths contain arbitrary names; otherwise only calls that can be listed one by one."""
+    """Forwards calls whose paths contain arbitrary names; otherwise only calls that can be listed
+    one by one.
+    """
     runs_in_namespace: ClassVar[bool] = False
     """Runs as pods in the stack's namespace."""
     counts_requests: ClassVar[bool] = False
@@ -153,8 +187,10 @@ class NginxGatewaySpec(ExposureFields, GatewayFields):
     drain_seconds: Annotated[int, Field(ge=1, le=86_400)] = 600
     """Seconds that a terminating pod has to finish running responses."""
     start_wait_seconds: Annotated[int, Field(ge=0, le=60)] = 0
-    """Seconds that a request waits for a model without replicas to start. Default: the gateway answers 503 with Retry-After at once. A pod
-    holds up to 64 requests with bodies of up to 1 MiB; others get the answer at once."""
+    """Seconds that a request waits for a model without replicas to start. Default: the gateway
+    answers 503 with Retry-After at once. A pod holds up to 64 requests with bodies of up to 1 MiB;
+    others get the answer at once.
+    """
     max_body_size: Bytes = "64Mi"
     """Maximum size of a request body. Prompts with images need more than text."""
 
@@ -167,7 +203,10 @@ class NginxGatewaySpec(ExposureFields, GatewayFields):
     @rule
     def _check_autoscaling(self) -> Iterator[str]:
         if self.autoscaling is not None and self.autoscaling.max_replicas < self.replicas:
-            yield f"autoscaling.maxReplicas ({self.autoscaling.max_replicas}) is less than replicas ({self.replicas}). Raise maxReplicas."
+            yield (
+                f"autoscaling.maxReplicas ({self.autoscaling.max_replicas}) is less than replicas"
+                f" ({self.replicas}). Raise maxReplicas."
+            )
 
     @property
     def pod_requests(self) -> list[Mapping[str, str]]:
@@ -177,8 +216,9 @@ class NginxGatewaySpec(ExposureFields, GatewayFields):
     def _check_waits(self) -> Iterator[str]:
         if self.start_wait_seconds > self.read_timeout_seconds:
             yield (
-                f"startWaitSeconds ({self.start_wait_seconds}) is greater than readTimeoutSeconds ({self.read_timeout_seconds}), after which "
-                "proxies in front of the gateway close the connection. Raise readTimeoutSeconds, or lower startWaitSeconds."
+                f"startWaitSeconds ({self.start_wait_seconds}) is greater than readTimeoutSeconds"
+                f" ({self.read_timeout_seconds}), after which proxies in front of the gateway close"
+                " the connection. Raise readTimeoutSeconds, or lower startWaitSeconds."
             )
 
     @property
@@ -188,11 +228,19 @@ class NginxGatewaySpec(ExposureFields, GatewayFields):
     @property
     def facts(self) -> GatewayFacts:
         limits = self.autoscaling
-        return super().facts if limits is None else replace(super().facts, max_replicas=limits.max_replicas, cpu_percent=limits.cpu_percent)
+        return (
+            super().facts
+            if limits is None
+            else replace(
+                super().facts, max_replicas=limits.max_replicas, cpu_percent=limits.cpu_percent
+            )
+        )
 
 
 class EnvoyGatewaySpec(GatewayFields):
-    """Routes on a Gateway of an existing Envoy Gateway, whose proxies check the keys and run in their own namespace."""
+    """Routes on a Gateway of an existing Envoy Gateway, whose proxies check the keys and run in
+    their own namespace.
+    """
 
     differences: ClassVar[tuple[str, ...]] = ENVOY_DIFFERENCES
 
@@ -215,7 +263,11 @@ class EnvoyGatewaySpec(GatewayFields):
 
 def implementation(written: Any) -> str:
     """The tag that picks a variant of the union: the field `implementation`, nginx by default."""
-    return str(written.get("implementation", "nginx") if isinstance(written, dict) else getattr(written, "implementation", "nginx"))
+    return str(
+        written.get("implementation", "nginx")
+        if isinstance(written, dict)
+        else getattr(written, "implementation", "nginx")
+    )
 
 
 GatewaySpec: TypeAlias = Annotated[
@@ -226,7 +278,10 @@ GatewaySpec: TypeAlias = Annotated[
             # OpenAPI 3.2: defaultMapping applies where the property is absent.
             "discriminator": {
                 "propertyName": "implementation",
-                "mapping": {"nginx": "#/$defs/NginxGatewaySpec", "envoyGateway": "#/$defs/EnvoyGatewaySpec"},
+                "mapping": {
+                    "nginx": "#/$defs/NginxGatewaySpec",
+                    "envoyGateway": "#/$defs/EnvoyGatewaySpec",
+                },
                 "defaultMapping": "#/$defs/NginxGatewaySpec",
             }
         }

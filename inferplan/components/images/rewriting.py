@@ -1,4 +1,6 @@
-"""Applies a stack's `images` to every pod: names in the mirror, and pull secrets. One place for all components, also for extra objects."""
+"""Applies a stack's `images` to every pod: names in the mirror, and pull secrets. One place for all
+components, also for extra objects.
+"""
 
 from typing import Any
 
@@ -11,13 +13,19 @@ _CONTAINERS = ("containers", "init_containers", "initContainers")
 
 
 def image_options(spec: ImagesSpec) -> pulumi.ResourceOptions:
-    """Return options whose resources, and the resources below them, get their images and pull secrets from `spec`."""
+    """Return options whose resources, and the resources below them, get their images and pull
+    secrets from `spec`.
+    """
 
     def transform(resource: pulumi.ResourceTransformationArgs) -> None:
         if resource.type_.startswith("kubernetes:"):
             _rewrite(resource.props, spec)
 
-    return pulumi.ResourceOptions(transformations=[transform]) if spec.model_fields_set else pulumi.ResourceOptions()
+    return (
+        pulumi.ResourceOptions(transformations=[transform])
+        if spec.model_fields_set
+        else pulumi.ResourceOptions()
+    )
 
 
 def _rewrite(value: object, spec: ImagesSpec) -> None:
@@ -35,7 +43,8 @@ def _rewrite(value: object, spec: ImagesSpec) -> None:
 
 
 def _add_secrets(pod: dict[str, Any], spec: ImagesSpec) -> None:
-    # Typed resources have the SDK's names of fields, custom resources and extra objects those of the API.
+    # Typed resources have the SDK's names of fields, custom resources and extra objects those of
+    # the API.
     key = "image_pull_secrets" if any("_" in name for name in pod) else "imagePullSecrets"
     existing = pod.get(key) or []
     names = {each.get("name") for each in existing}

@@ -8,14 +8,22 @@ from pydantic import Field, StringConstraints
 
 from inferplan.components.spec import DnsName, Spec, checked
 
-_REGISTRY = re.compile(r"(localhost|[a-z0-9-]+(\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
+_REGISTRY = re.compile(
+    r"(localhost|[a-z0-9-]+(\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+)
 
 
 def _registry(mirror: str) -> Iterator[str]:
     if "://" in mirror:
-        yield f"{mirror!r} is not a registry: it has a scheme. Use host[:port][/path]: {mirror.partition('://')[2].rstrip('/')}"
+        yield (
+            f"{mirror!r} is not a registry: it has a scheme. Use host[:port][/path]:"
+            f" {mirror.partition('://')[2].rstrip('/')}"
+        )
     if not _REGISTRY.fullmatch(mirror):
-        yield f"{mirror!r} is not a registry. Use host[:port][/path] in lower case, for example registry.acme.example"
+        yield (
+            f"{mirror!r} is not a registry. Use host[:port][/path] in lower case, for example"
+            " registry.acme.example"
+        )
 
 
 class PullSecret(Spec):
@@ -31,7 +39,12 @@ PullSecrets = Annotated[list[PullSecret], Field(max_length=16)]
 class ImagesSpec(Spec):
     """The source of the images of all pods of the stack."""
 
-    mirror: Annotated[str, StringConstraints(min_length=1, max_length=200), checked(_registry)] | None = None
-    """A registry that has copies of all images, each below its whole name: registry.acme.example/docker.io/vllm/vllm-openai:v0.33.0. Default: every image comes from its own registry."""
+    mirror: (
+        Annotated[str, StringConstraints(min_length=1, max_length=200), checked(_registry)] | None
+    ) = None
+    """A registry that has copies of all images, each below its whole name:
+    registry.acme.example/docker.io/vllm/vllm-openai:v0.33.0. Default: every image comes from its
+    own registry.
+    """
     image_pull_secrets: PullSecrets = []
     """Secrets that open private registries, for every pod of the stack."""

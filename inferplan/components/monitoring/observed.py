@@ -13,14 +13,26 @@ if TYPE_CHECKING:
     AnyModel = TypeVar("AnyModel", bound=ServedModel)
 
 
-def scrape_annotations(monitoring: MonitoringSpec | None, port: int, path: str) -> Mapping[str, str]:
-    """Return the annotations of pods with metrics at `port` and `path`; none unless `monitoring` scrapes by annotations."""
+def scrape_annotations(
+    monitoring: MonitoringSpec | None, port: int, path: str
+) -> Mapping[str, str]:
+    """Return the annotations of pods with metrics at `port` and `path`; none unless `monitoring`
+    scrapes by annotations.
+    """
     if monitoring is None or monitoring.scrape is None or monitoring.scrape.by != "annotations":
         return {}
-    return {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": path}
+    return {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(port),
+        "prometheus.io/path": path,
+    }
 
 
 def observed(model: AnyModel, endpoint: Endpoint, monitoring: MonitoringSpec | None) -> AnyModel:
     """Return `model` with the annotations that `monitoring` adds; those that the user wrote win."""
     annotations = scrape_annotations(monitoring, endpoint.metrics_port, endpoint.metrics_path)
-    return model.model_copy(update={"annotations": {**annotations, **model.annotations}}) if annotations else model
+    return (
+        model.model_copy(update={"annotations": {**annotations, **model.annotations}})
+        if annotations
+        else model
+    )

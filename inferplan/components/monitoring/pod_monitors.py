@@ -1,4 +1,5 @@
-"""The PodMonitors of a stack: one per engine, port and path, and one each for the gateway, the preheats and every exporter.
+"""The PodMonitors of a stack: one per engine, port and path, and one each for the gateway, the
+preheats and every exporter.
 
 Pods, not Services: no Service has the gateway's status port, and Prometheus needs every replica.
 """
@@ -15,11 +16,15 @@ from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from inferplan.tables import table
 
 MODEL_LABEL, ENGINE_LABEL = "model", "engine"
-"""The labels that every series of a model's pods gets. A label of that name that the engine sets becomes `exported_model`."""
+"""The labels that every series of a model's pods gets. A label of that name that the engine sets
+becomes `exported_model`.
+"""
 _INSTANCE = f"__meta_kubernetes_pod_label_{INSTANCE_LABEL.replace('.', '_').replace('/', '_')}"
 
 
-def pod_monitors(spec: MonitoringSpec, endpoints: Sequence[Endpoint], *, preheats: bool) -> Mapping[str, dict[str, Any]]:
+def pod_monitors(
+    spec: MonitoringSpec, endpoints: Sequence[Endpoint], *, preheats: bool
+) -> Mapping[str, dict[str, Any]]:
     """Return the specs of the PodMonitors by name; none unless the stack scrapes by them."""
     if spec.scrape is None or spec.scrape.by != "podMonitors":
         return {}
@@ -29,27 +34,55 @@ def pod_monitors(spec: MonitoringSpec, endpoints: Sequence[Endpoint], *, preheat
         groups[each.engine, each.metrics_port, each.metrics_path].append(each.model)
     monitors: dict[str, dict[str, Any]] = {}
     for (engine, port, path), models in sorted(groups.items()):
-        name = f"models-{engine}" if f"models-{engine}" not in monitors else f"models-{engine}-{port}"
-        labels = [{"sourceLabels": [_INSTANCE], "targetLabel": MODEL_LABEL}, {"targetLabel": ENGINE_LABEL, "replacement": engine}]
-        monitors[name] = _monitor(_among("model", **{INSTANCE_LABEL: sorted(models)}), port, path, scrape.interval_seconds, labels)
+        name = (
+            f"models-{engine}" if f"models-{engine}" not in monitors else f"models-{engine}-{port}"
+        )
+        labels = [
+            {"sourceLabels": [_INSTANCE], "targetLabel": MODEL_LABEL},
+            {"targetLabel": ENGINE_LABEL, "replacement": engine},
+        ]
+        monitors[name] = _monitor(
+            _among("model", **{INSTANCE_LABEL: sorted(models)}),
+            port,
+            path,
+            scrape.interval_seconds,
+            labels,
+        )
     if any(each.counted for each in endpoints):
-        monitors["gateway"] = _monitor(_among("gateway"), STATUS_PORT, "/metrics", scrape.interval_seconds)
+        monitors["gateway"] = _monitor(
+            _among("gateway"), STATUS_PORT, "/metrics", scrape.interval_seconds
+        )
     if preheats:
-        monitors["preheats"] = _monitor(_among("preheat"), METRICS_PORT, METRICS_PATH, scrape.interval_seconds)
+        monitors["preheats"] = _monitor(
+            _among("preheat"), METRICS_PORT, METRICS_PATH, scrape.interval_seconds
+        )
     for exporter, namespace in sorted(scrape.exporters.items()):
         row = table("components/monitoring/exporters.toml")[exporter]
-        content = _monitor({"matchLabels": row["labels"]}, row["port"], row["path"], scrape.interval_seconds)
-        monitors[f"exporter-{exporter}"] = {**content, "namespaceSelector": {"matchNames": [namespace]}}
+        content = _monitor(
+            {"matchLabels": row["labels"]}, row["port"], row["path"], scrape.interval_seconds
+        )
+        monitors[f"exporter-{exporter}"] = {
+            **content,
+            "namespaceSelector": {"matchNames": [namespace]},
+        }
     return monitors
 
 
 def _among(component: str, **values: Sequence[str]) -> dict[str, Any]:
     chosen = {COMPONENT_LABEL: [component], **values}
-    return {"matchExpressions": [{"key": key, "operator": "In", "values": each} for key, each in chosen.items()]}
+    return {
+        "matchExpressions": [
+            {"key": key, "operator": "In", "values": each} for key, each in chosen.items()
+        ]
+    }
 
 
 def _monitor(
-    selector: Mapping[str, Any], port: int, path: str, interval_seconds: int, relabelings: Sequence[Mapping[str, Any]] = ()
+    selector: Mapping[str, Any],
+    port: int,
+    path: str,
+    interval_seconds: int,
+    relabelings: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     endpoint = {
         "portNumber": port,

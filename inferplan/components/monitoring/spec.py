@@ -1,4 +1,6 @@
-"""The settings of monitoring: the Prometheus that reads the metrics, how it finds them, and where engines send traces."""
+"""The settings of monitoring: the Prometheus that reads the metrics, how it finds them, and where
+engines send traces.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal, TypeAlias
@@ -20,7 +22,9 @@ def _with_port(url: str) -> Iterator[str]:
 
 PrometheusUrl = Annotated[
     str,
-    StringConstraints(pattern=r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~/-]*)?$"),
+    StringConstraints(
+        pattern=r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~/-]*)?$"
+    ),
     checked(_with_port),
 ]
 Exporter: TypeAlias = Literal["keda", "dcgm", "gaudi"]
@@ -43,7 +47,9 @@ class PrometheusSpec(Spec):
     pod_labels: Annotated[Labels, Field(min_length=1)] = {"app.kubernetes.io/name": "prometheus"}
     """Labels of its pods. Default: those of the Prometheus operator and the community charts."""
     url: PrometheusUrl | None = None
-    """The address that KEDA queries, for example http://prometheus-operated.monitoring.svc:9090. Required for `replicas.on` with metrics."""
+    """The address that KEDA queries, for example http://prometheus-operated.monitoring.svc:9090.
+    Required for `replicas.on` with metrics.
+    """
     login: PrometheusLogin | None = None
     """The login of KEDA to a Prometheus behind a password or a token. Default: no login."""
 
@@ -52,19 +58,28 @@ class ScrapeSpec(Spec):
     """The way in which Prometheus finds the metrics of models, gateway and others."""
 
     by: Literal["podMonitors", "annotations"] = "podMonitors"
-    """`podMonitors` declares objects of the Prometheus operator, `annotations` marks the pods with prometheus.io/scrape."""
+    """`podMonitors` declares objects of the Prometheus operator, `annotations` marks the pods with
+    prometheus.io/scrape.
+    """
     interval_seconds: Annotated[int, Field(ge=5, le=60)] = 30
-    """Seconds between two scrapes, of podMonitors. The shortest windows of rules, dashboards and scalers need a sample a minute."""
+    """Seconds between two scrapes, of podMonitors. The shortest windows of rules, dashboards and
+    scalers need a sample a minute.
+    """
     preheats: bool = False
-    """True adds a sidecar to each preheat that serves the metrics of the run. The Jobs get new names, run again and copy nothing."""
+    """True adds a sidecar to each preheat that serves the metrics of the run. The Jobs get new
+    names, run again and copy nothing.
+    """
     exporters: dict[Exporter, DnsLabel] = {}
-    """Further pods to scrape, each with its namespace: `keda`, `dcgm` (NVIDIA's GPU operator), `gaudi` (Intel's metric exporter)."""
+    """Further pods to scrape, each with its namespace: `keda`, `dcgm` (NVIDIA's GPU operator),
+    `gaudi` (Intel's metric exporter).
+    """
 
     @rule
     def _exporters_have_objects(self) -> Iterator[FieldError]:
         if self.exporters and self.by == "annotations":
             yield FieldError(
-                "Only podMonitors can scrape exporters: their pods belong to other charts. Remove exporters, or use by: podMonitors",
+                "Only podMonitors can scrape exporters: their pods belong to other charts. Remove"
+                " exporters, or use by: podMonitors",
                 "exporters",
             )
 
@@ -73,7 +88,9 @@ class TracingSpec(Spec):
     """The OpenTelemetry collector that gets the traces of vLLM and Triton."""
 
     url: PrometheusUrl
-    """The collector's address for OTLP over HTTP, for example http://collector.tracing.svc:4318/v1/traces."""
+    """The collector's address for OTLP over HTTP, for example
+    http://collector.tracing.svc:4318/v1/traces.
+    """
     cidrs: Networks = ()
     """The networks of the collector. Required unless its host is an IP address or a Service."""
     percent: Annotated[float, Field(gt=0, le=100)] = 100
@@ -84,8 +101,8 @@ class TracingSpec(Spec):
         host = urlsplit(self.url).hostname or ""
         if not peers_are_known(host, self.cidrs):
             yield FieldError(
-                f"A NetworkPolicy cannot match the host name {host!r}. Add cidrs: [<networks of its servers>], "
-                f"or write {host}.svc if it is a Service of the cluster",
+                f"A NetworkPolicy cannot match the host name {host!r}. Add cidrs: [<networks of its"
+                f" servers>], or write {host}.svc if it is a Service of the cluster",
                 "url",
             )
 
@@ -99,7 +116,9 @@ class RulesSpec(Spec):
     """Recording rules and alerts, as a PrometheusRule of the Prometheus operator."""
 
     runbooks: PrometheusUrl | None = None
-    """The address at which you publish docs/runbooks; alerts link to its pages. Default: alerts name the file."""
+    """The address at which you publish docs/runbooks; alerts link to its pages. Default: alerts
+    name the file.
+    """
 
 
 class DashboardsSpec(Spec):
@@ -114,12 +133,18 @@ class MonitoringSpec(Spec):
 
     prometheus: PrometheusSpec
     scrape: ScrapeSpec | None = None
-    """The way in which Prometheus finds the metrics. Default: nothing is declared, and Prometheus needs a configuration of its own."""
+    """The way in which Prometheus finds the metrics. Default: nothing is declared, and Prometheus
+    needs a configuration of its own.
+    """
     labels: Labels = {}
-    """Labels of the monitoring objects, by which operators select them, for example release: kube-prometheus-stack."""
+    """Labels of the monitoring objects, by which operators select them, for example release:
+    kube-prometheus-stack.
+    """
     rules: RulesSpec | None = None
     """Recording rules of one vocabulary over all engines, and alerts. Default: none."""
     dashboards: DashboardsSpec | None = None
-    """Grafana dashboards of fleet, model, consumers, gateway and preheats. Default: none. They read the series of `rules`."""
+    """Grafana dashboards of fleet, model, consumers, gateway and preheats. Default: none. They read
+    the series of `rules`.
+    """
     tracing: TracingSpec | None = None
     """The collector of the traces of vLLM and Triton. Default: no traces."""

@@ -6,7 +6,11 @@ from inferplan.kube.facts import PoolFacts
 
 def pool_facts(name: str, pool: Pool) -> PoolFacts:
     target, machine = pool.target(name), pool.node_type
-    shape = [f"{key} {value}" for key, value in machine.intent().items()] if isinstance(machine, MachineShape) else [machine]
+    shape = (
+        [f"{key} {value}" for key, value in machine.intent().items()]
+        if isinstance(machine, MachineShape)
+        else [machine]
+    )
     return pool.facts_as(
         PoolFacts,
         adopted=not (pool.creates_nodes or pool.is_fake),

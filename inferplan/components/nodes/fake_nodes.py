@@ -1,13 +1,15 @@
-"""Fake nodes: Node objects for kwok, shaped like the machines of a pool. It only builds manifests; kwok sets conditions and addresses."""
+"""Fake nodes: Node objects for kwok, shaped like the machines of a pool. It only builds manifests;
+kwok sets conditions and addresses.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from inferplan.components.handles import Capacity
 from inferplan.components.naming import MAX_NAME, bounded, content_key
-from inferplan.components.nodes.accelerators import Accelerator, lookup
 from inferplan.components.nodes.pool import NodeLocation, Pool
-from inferplan.components.nodes.spec import SimulatedPool
+from inferplan.components.pools import SimulatedPool
+from inferplan.hardware.accelerators import Accelerator, lookup
 from inferplan.kube.names import (
     EFA_RESOURCE,
     EPHEMERAL_STORAGE,
@@ -24,11 +26,18 @@ from inferplan.kube.quantity import cpu_quantity, size_quantity
 _DIGITS = 5
 
 
-def fake_nodes(name: str, pool: Pool, *, count: int | None = None, location: NodeLocation | None = None) -> list[dict[str, Any]]:
-    """Return `count` Node objects of `pool` at `location` as manifests, by default its maximum at its own location."""
+def fake_nodes(
+    name: str, pool: Pool, *, count: int | None = None, location: NodeLocation | None = None
+) -> list[dict[str, Any]]:
+    """Return `count` Node objects of `pool` at `location` as manifests, by default its maximum at
+    its own location.
+    """
     target = pool.target(name)
     capacity, allocatable = _resources(pool.nominal_capacity, pool), _resources(pool.capacity, pool)
-    taints = [{"key": each.key, **({"value": each.value} if each.value else {}), "effect": each.effect} for each in target.taints]
+    taints = [
+        {"key": each.key, **({"value": each.value} if each.value else {}), "effect": each.effect}
+        for each in target.taints
+    ]
     labels = _machine_labels(pool)
     where = pool.location(NodeLocation()) if location is None else location
     nodes = []
@@ -37,13 +46,18 @@ def fake_nodes(name: str, pool: Pool, *, count: int | None = None, location: Nod
         own = {HOSTNAME_LABEL: node}
         if where.zones:
             own |= {REGION_LABEL: where.region, ZONE_LABEL: where.zones[index % len(where.zones)]}
-        # The selector of the pool comes last: pods must find these nodes, whatever the table says about them.
+        # The selector of the pool comes last: pods must find these nodes, whatever the table says
+        # about them.
         all_labels = dict(sorted((labels | own | dict(target.node_selector)).items()))
         nodes.append(
             {
                 "apiVersion": "v1",
                 "kind": "Node",
-                "metadata": {"name": node, "annotations": {FAKE_NODE: "fake"}, "labels": all_labels},
+                "metadata": {
+                    "name": node,
+                    "annotations": {FAKE_NODE: "fake"},
+                    "labels": all_labels,
+                },
                 "spec": {"taints": [dict(each) for each in taints]} if taints else {},
                 "status": {"capacity": dict(capacity), "allocatable": dict(allocatable)},
             }
@@ -52,10 +66,14 @@ def fake_nodes(name: str, pool: Pool, *, count: int | None = None, location: Nod
 
 
 def cpu_nodes(count: int) -> list[dict[str, Any]]:
-    """Return `count` CPU nodes outside any pool, for stacks without such a pool: the gateway has to run somewhere."""
+    """Return `count` CPU nodes outside any pool, for stacks without such a pool: the gateway has to
+    run somewhere.
+    """
     if count < 1:
         return []
-    nodes = fake_nodes("rehearsal-cpu", SimulatedPool.model_validate({"provider": "simulated", "nodes": count}))
+    nodes = fake_nodes(
+        "rehearsal-cpu", SimulatedPool.model_validate({"provider": "simulated", "nodes": count})
+    )
     for node in nodes:
         del node["metadata"]["labels"][POOL_LABEL]
     return nodes
@@ -68,14 +86,24 @@ def runtime_classes_of(pools: Mapping[str, Pool]) -> tuple[str, ...]:
 
 
 def fake_runtime_classes(names: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the RuntimeClass objects called `names`, as manifests; the API server rejects pods that name a missing one."""
+    """Return the RuntimeClass objects called `names`, as manifests; the API server rejects pods
+    that name a missing one.
+    """
     return [
-        {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": name} for name in sorted(set(names))
+        {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": name},
+            "handler": name,
+        }
+        for name in sorted(set(names))
     ]
 
 
 def node_name(pool: str, index: int) -> str:
-    """Return the name of node `index` of `pool`: at most 63 characters, because it is also the value of a label."""
+    """Return the name of node `index` of `pool`: at most 63 characters, because it is also the
+    value of a label.
+    """
     if len(pool) + 1 + _DIGITS <= MAX_NAME:
         return f"{pool}-{index}"
     return f"{bounded(pool, content_key(pool), MAX_NAME - 1 - _DIGITS)}-{index}"
@@ -93,12 +121,17 @@ def _machine_labels(pool: Pool) -> dict[str, str]:
         return labels | _discovered(hardware, count)
     # Discovery labels describe whole accelerators, and also their slices (strategy mixed).
     whole = lookup(hardware.name)
-    slices = {"nvidia.com/mig.strategy": "mixed", f"{MIG_PREFIX}{pool.mig_profile}.count": str(count)}
+    slices = {
+        "nvidia.com/mig.strategy": "mixed",
+        f"{MIG_PREFIX}{pool.mig_profile}.count": str(count),
+    }
     return labels | _discovered(whole, count // whole.slices(pool.mig_profile)) | slices
 
 
 def _discovered(accelerator: Accelerator, count: int) -> dict[str, str]:
-    """Return the labels that node and GPU feature discovery add to a node with `count` of `accelerator`."""
+    """Return the labels that node and GPU feature discovery add to a node with `count` of
+    `accelerator`.
+    """
     labels = dict(accelerator.labels)
     if accelerator.compute is None:
         return labels

@@ -1,4 +1,6 @@
-"""The base class of node pools: its fields, and the questions that every pool answers. It does not know where nodes come from."""
+"""The base class of node pools: its fields, and the questions that every pool answers. It does not
+know where nodes come from.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -8,15 +10,28 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
 
 from inferplan.components.handles import Capacity, ClusterTraits, NodeTarget
-from inferplan.components.nodes import accelerators, machines
-from inferplan.components.nodes.accelerators import Accelerator, Taint
-from inferplan.components.spec import Bytes, Cpu, DnsLabel, LabelKey, Spec, SpecError, duplicates, rule
+from inferplan.components.spec import (
+    Bytes,
+    Cpu,
+    DnsLabel,
+    LabelKey,
+    Spec,
+    SpecError,
+    duplicates,
+    rule,
+)
+from inferplan.hardware import accelerators, machines
+from inferplan.hardware.accelerators import Accelerator, Taint
 from inferplan.kube.names import POOL_LABEL
 from inferplan.kube.quantity import bytes_of, millicores_of
 
 CPU_MACHINE = "m7i.2xlarge"
-MOST_NODES = 5000  # the size that Kubernetes itself is tested to (kubernetes.io, Considerations for large clusters, read 2026-11)
-_CPU_TYPE = r"^[cdimrtxz][0-9][a-z0-9-]*\.[0-9a-z]+$"  # families of EC2 without accelerators, for editors
+# The size that Kubernetes itself is tested to (kubernetes.io, Considerations for large clusters,
+# read 2026-11).
+MOST_NODES = 5000
+_CPU_TYPE = (  # families of EC2 without accelerators, for editors
+    r"^[cdimrtxz][0-9][a-z0-9-]*\.[0-9a-z]+$"
+)
 _HUGEPAGE = 2 * 2**20
 _LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
 _KUBELET_PODS = 110  # the kubelet's own default of maxPods
@@ -25,7 +40,10 @@ AcceleratorName = Annotated[
     str,
     AfterValidator(lambda name: accelerators.lookup(name).name),
     Field(
-        description="An accelerator of inferplan/components/nodes/accelerators.toml, for example nvidia-l40s or gaudi-2.",
+        description=(
+            "An accelerator of inferplan/hardware/accelerators.toml, for example nvidia-l40s or"
+            " gaudi-2."
+        ),
         json_schema_extra=lambda schema: schema.update(enum=list(accelerators.accelerators())),
     ),
 ]
@@ -33,28 +51,41 @@ InstanceTypeName = Annotated[
     str,
     AfterValidator(lambda name: machines.machine(name).name),
     Field(
-        description="An instance type, for example g6e.4xlarge or hls-gaudi2: one of the reference of accelerators, or any current EC2 type without accelerators.",
-        json_schema_extra=lambda schema: schema.update(anyOf=[{"enum": list(machines.machines())}, {"pattern": _CPU_TYPE}]),
+        description=(
+            "An instance type, for example g6e.4xlarge or hls-gaudi2: one of the reference of"
+            " accelerators, or any current EC2 type without accelerators."
+        ),
+        json_schema_extra=lambda schema: schema.update(
+            anyOf=[{"enum": list(machines.machines())}, {"pattern": _CPU_TYPE}]
+        ),
     ),
 ]
 MigProfile = Annotated[
-    str, StringConstraints(pattern=r"^([1-7])g\.([0-9]{1,3})gb$"), Field(description="A MIG profile as NVIDIA spells it, such as 3g.40gb.")
+    str,
+    StringConstraints(pattern=r"^([1-7])g\.([0-9]{1,3})gb$"),
+    Field(description="A MIG profile as NVIDIA spells it, such as 3g.40gb."),
 ]
 Zone = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"), Field(description="An availability zone, such as us-east-1a.")
+    str,
+    StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"),
+    Field(description="An availability zone, such as us-east-1a."),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeLocation:
-    """The region and the zones of nodes, which are spread over the zones in turn. Nodes without zones have no labels for them."""
+    """The region and the zones of nodes, which are spread over the zones in turn. Nodes without
+    zones have no labels for them.
+    """
 
     region: str = "simulated"
     zones: tuple[str, ...] = ()
 
 
 class NodeTaint(Spec):
-    """A taint of the pool's nodes, in the spelling of the Kubernetes API; pods that target the pool tolerate it."""
+    """A taint of the pool's nodes, in the spelling of the Kubernetes API; pods that target the pool
+    tolerate it.
+    """
 
     key: LabelKey
     """The taint's key, such as `nvidia.com/gpu`."""
@@ -65,7 +96,9 @@ class NodeTaint(Spec):
 
 
 class MachineShape(Spec):
-    """The resources that one node offers to pods, as `kubectl get node -o jsonpath={.status.allocatable}` prints it."""
+    """The resources that one node offers to pods, as `kubectl get node -o
+    jsonpath={.status.allocatable}` prints it.
+    """
 
     cpu: Cpu
     """CPU that pods may use."""
@@ -81,7 +114,10 @@ class MachineShape(Spec):
     @rule
     def _hugepages_are_whole_pages(self) -> Iterator[str]:
         if self.hugepages2_mi is not None and bytes_of(self.hugepages2_mi) % _HUGEPAGE:
-            yield f"hugepages2Mi {self.hugepages2_mi!r} is not a multiple of 2Mi. Round it to whole pages"
+            yield (
+                f"hugepages2Mi {self.hugepages2_mi!r} is not a multiple of 2Mi. Round it to whole"
+                " pages"
+            )
 
     @property
     def allocatable(self) -> Capacity:
@@ -101,20 +137,29 @@ InstanceTypeOrShape = Annotated[
 
 
 class Pool(Spec, ABC):
-    """The fields of every pool, and the questions that every pool answers. Platforms implement them; other code asks them."""
+    """The fields of every pool, and the questions that every pool answers. Platforms implement
+    them; other code asks them.
+    """
 
     accelerator: AcceleratorName | None = None
     """The accelerator of each node. Default: none, for CPU nodes."""
     taints: Annotated[list[NodeTaint], Field(max_length=16)] | None = None
-    """Taints of the nodes; `[]` for none. Default: the accelerator's own, for example `nvidia.com/gpu=present:NoSchedule`."""
+    """Taints of the nodes; `[]` for none. Default: the accelerator's own, for example
+    `nvidia.com/gpu=present:NoSchedule`.
+    """
     runtime_class: DnsLabel | None = None
-    """RuntimeClass of the accelerator's pods; `null` for the nodes' default runtime. Default: `habana` on Gaudi, none on NVIDIA."""
+    """RuntimeClass of the accelerator's pods; `null` for the nodes' default runtime. Default:
+    `habana` on Gaudi, none on NVIDIA.
+    """
     pre_pull_images: bool = False
-    """Pulls the models' images onto every node, also onto those that join later, and starts servers once the nodes have them."""
+    """Pulls the models' images onto every node, also onto those that join later, and starts servers
+    once the nodes have them.
+    """
 
     stated: ClassVar[Mapping[str, Any]] = {"pre_pull_images": True}
     creates_nodes: ClassVar[bool] = True
-    """True if this stack creates the nodes, and with them the RuntimeClasses of their accelerators."""
+    """True if this stack creates the nodes, and with them the RuntimeClasses of their accelerators.
+    """
     is_fake: ClassVar[bool] = False
     """True if the pool consists of fake nodes, so that a rehearsal adds none."""
     size_field: ClassVar[str] = "nodes"
@@ -123,7 +168,10 @@ class Pool(Spec, ABC):
     @rule
     def _taints_are_distinct(self) -> Iterator[str]:
         if repeated := duplicates(f"{each.key}:{each.effect}" for each in self.taints or []):
-            yield f"taints names {', '.join(repeated)} more than once; a node holds one value for a key and effect, keep one"
+            yield (
+                f"taints names {', '.join(repeated)} more than once; a node holds one value for a"
+                " key and effect, keep one"
+            )
 
     @property
     @abstractmethod
@@ -149,7 +197,9 @@ class Pool(Spec, ABC):
     @property
     @abstractmethod
     def node_type(self) -> str | MachineShape:
-        """The instance type of the nodes, or the smallest of several, defaults applied: its name in the table, or the shape that the user wrote."""
+        """The instance type of the nodes, or the smallest of several, defaults applied: its name in
+        the table, or the shape that the user wrote.
+        """
 
     @property
     @abstractmethod
@@ -177,11 +227,19 @@ class Pool(Spec, ABC):
 
     @property
     def usual_machine(self) -> str:
-        return CPU_MACHINE if self.accelerator is None else accelerators.lookup(self.accelerator).machine
+        return (
+            CPU_MACHINE
+            if self.accelerator is None
+            else accelerators.lookup(self.accelerator).machine
+        )
 
     @property
     def max_pods(self) -> int:
-        return _KUBELET_PODS if isinstance(self.node_type, MachineShape) else machines.machine(self.node_type).max_pods
+        return (
+            _KUBELET_PODS
+            if isinstance(self.node_type, MachineShape)
+            else machines.machine(self.node_type).max_pods
+        )
 
     def selector(self, name: str) -> dict[str, str]:
         """Return the labels that select the nodes of this pool, which is called `name`."""
@@ -192,7 +250,9 @@ class Pool(Spec, ABC):
         hardware = self.hardware
         taints = () if hardware is None else (hardware.taint,)
         if self.taints is not None:
-            taints = tuple(Taint(key=each.key, value=each.value, effect=each.effect) for each in self.taints)
+            taints = tuple(
+                Taint(key=each.key, value=each.value, effect=each.effect) for each in self.taints
+            )
         default = None if hardware is None else hardware.runtime_class
         return NodeTarget(
             pool=name,
@@ -202,11 +262,15 @@ class Pool(Spec, ABC):
             capacity=self.capacity,
             nodes=self.max_nodes,
             # null in YAML and a missing key differ: null disables the default.
-            runtime_class=self.runtime_class if "runtime_class" in self.model_fields_set else default,
+            runtime_class=(
+                self.runtime_class if "runtime_class" in self.model_fields_set else default
+            ),
         )
 
     def admits_any_pod(self, name: str) -> bool:
-        """True if no taint keeps pods without tolerations away from the nodes of this pool, which is called `name`."""
+        """True if no taint keeps pods without tolerations away from the nodes of this pool, which
+        is called `name`.
+        """
         return all(each.effect == "PreferNoSchedule" for each in self.target(name).taints)
 
     @property
@@ -224,7 +288,9 @@ class Pool(Spec, ABC):
         return None
 
     def cluster_error(self, cluster: ClusterTraits) -> SpecError | None:
-        """Return why the pool cannot belong to `cluster`, with a path below the pool; None if it can."""
+        """Return why the pool cannot belong to `cluster`, with a path below the pool; None if it
+        can.
+        """
         del cluster
         return None
 
@@ -235,6 +301,7 @@ class Pool(Spec, ABC):
 
     def location(self, cluster: NodeLocation) -> NodeLocation:
         """Return the location of fake nodes of the pool. `cluster` is that of the cluster."""
-        # Existing nodes often have no zone labels; inventing some would promise a spread that the real nodes cannot give.
+        # Existing nodes often have no zone labels; inventing some would promise a spread that the
+        # real nodes cannot give.
         del cluster
         return NodeLocation()

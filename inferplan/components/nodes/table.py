@@ -1,12 +1,14 @@
-"""Writes the page of accelerators and instance types from their tables: `python -m inferplan.components.nodes.table docs/reference/accelerators.md`."""
+"""Writes the page of accelerators and instance types from their tables: `python -m
+inferplan.components.nodes.table docs/reference/accelerators.md`.
+"""
 
 import sys
 from collections.abc import Hashable, Iterable
 from pathlib import Path
 
-from inferplan.components.nodes import machines
-from inferplan.components.nodes.accelerators import Accelerator, accelerators
 from inferplan.components.nodes.pool import CPU_MACHINE
+from inferplan.hardware import machines
+from inferplan.hardware.accelerators import Accelerator, accelerators
 from inferplan.tables import template
 
 
@@ -21,7 +23,11 @@ def markdown() -> str:
     return page.render(
         accelerators=rows,
         scheduling=_grouped((each.name, _scheduling(each)) for each in rows),
-        engines=_grouped((each.name, (engine, of.refusal, of.image)) for each in rows for engine, of in each.engines.items()),
+        engines=_grouped(
+            (each.name, (engine, of.refusal, of.image))
+            for each in rows
+            for engine, of in each.engines.items()
+        ),
         machines=types,
         sources=_grouped((each.name, (each.source, each.read)) for each in (*rows, *types)),
         allocatable=machines.allocatable,
@@ -31,11 +37,19 @@ def markdown() -> str:
 
 
 def _scheduling(row: Accelerator) -> Hashable:
-    return row.resource, row.taint, row.runtime_class, row.hugepages_2mi_bytes, tuple(row.labels.items())
+    return (
+        row.resource,
+        row.taint,
+        row.runtime_class,
+        row.hugepages_2mi_bytes,
+        tuple(row.labels.items()),
+    )
 
 
 def _grouped(rows: Iterable[tuple[str, Hashable]]) -> Iterable[tuple[str, Hashable]]:
-    """Return the rows by their content, in the order of first appearance, each with the names that have it."""
+    """Return the rows by their content, in the order of first appearance, each with the names that
+    have it.
+    """
     names: dict[Hashable, list[str]] = {}
     for name, row in rows:
         names.setdefault(row, []).append(f"`{name}`")

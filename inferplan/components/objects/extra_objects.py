@@ -1,4 +1,6 @@
-"""Declares Kubernetes objects of the user's own, so that policies, rehearsal and report see them like all others."""
+"""Declares Kubernetes objects of the user's own, so that policies, rehearsal and report see them
+like all others.
+"""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -25,8 +27,13 @@ class ExtraObjects(pulumi.ComponentResource):
             if is_namespaced(manifest):
                 metadata.setdefault("namespace", namespace)
             version = str(manifest["apiVersion"])
-            token = f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}"
-            # Others may have objects in it, which Pulumi would delete too: inferplan deletes it when it is empty.
-            options = pulumi.ResourceOptions(parent=self, retain_on_delete=True if manifest["kind"] in CONTAINERS else None)
+            token = (
+                f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}"
+            )
+            # Others may have objects in it, which Pulumi would delete too: inferplan deletes it
+            # when it is empty.
+            options = pulumi.ResourceOptions(
+                parent=self, retain_on_delete=True if manifest["kind"] in CONTAINERS else None
+            )
             pulumi.CustomResource(token, key, {**deepcopy(manifest), "metadata": metadata}, options)
         self.register_outputs({})

@@ -16,7 +16,9 @@ _DNS = [{"cpu": "100m", "memory": "70Mi"}] * 2
 
 @dataclass(frozen=True, kw_only=True)
 class Shortage:
-    """A pool that never has the nodes that its pods need. `grows` is true if nodes are added up to its maximum, `nodes`."""
+    """A pool that never has the nodes that its pods need. `grows` is true if nodes are added up to
+    its maximum, `nodes`.
+    """
 
     pool: str
     nodes: int
@@ -26,7 +28,9 @@ class Shortage:
 
 
 def node_counts(cluster: Cluster, sections: Sections) -> dict[str, int]:
-    """Return the number of nodes of each pool while every model runs its minimum of replicas: those of the first day, and those that are added."""
+    """Return the number of nodes of each pool while every model runs its minimum of replicas: those
+    of the first day, and those that are added.
+    """
     counts = {name: pool.initial_nodes for name, pool in sections.node_pools.items()}
     for name, pool in sections.node_pools.items():
         if cluster.adds_nodes(pool):
@@ -35,7 +39,9 @@ def node_counts(cluster: Cluster, sections: Sections) -> dict[str, int]:
     plain = _plain_pools(sections)
     growing = next((name for name, pool in plain.items() if cluster.adds_nodes(pool)), None)
     if growing is not None:
-        missing = _missing_nodes(plain, counts, growing, _plain_requests(sections, preheats=len(sections.models)))
+        missing = _missing_nodes(
+            plain, counts, growing, _plain_requests(sections, preheats=len(sections.models))
+        )
         counts[growing] = min(plain[growing].max_nodes, counts[growing] + missing)
     return counts
 
@@ -43,34 +49,64 @@ def node_counts(cluster: Cluster, sections: Sections) -> dict[str, int]:
 def shortages(cluster: Cluster, sections: Sections) -> Iterator[Shortage]:
     """Yield the pools that never have the nodes that their pods need."""
     for name, pool in sections.node_pools.items():
-        grows, needed = cluster.adds_nodes(pool), nodes_of_models(sections.models, pool.target(name), most=True) or 0
+        grows, needed = (
+            cluster.adds_nodes(pool),
+            nodes_of_models(sections.models, pool.target(name), most=True) or 0,
+        )
         nodes = pool.max_nodes if grows else pool.initial_nodes
         if needed > nodes:
             yield Shortage(pool=name, nodes=nodes, needed=needed, grows=grows, pods="its models")
     if cluster.has_other_nodes:
         return
     plain = _plain_pools(sections)
-    nodes_of = {name: pool.max_nodes if cluster.adds_nodes(pool) else pool.initial_nodes for name, pool in plain.items()}
+    nodes_of = {
+        name: pool.max_nodes if cluster.adds_nodes(pool) else pool.initial_nodes
+        for name, pool in plain.items()
+    }
     for name, pool in list(plain.items())[:1]:
         missing = _missing_nodes(plain, nodes_of, name, _plain_requests(sections, preheats=1))
         if missing:
             needed = nodes_of[name] + missing
             pods = "pods without an accelerator (gateway, DNS, preheats)"
-            yield Shortage(pool=name, nodes=nodes_of[name], needed=needed, grows=cluster.adds_nodes(pool), pods=pods)
+            yield Shortage(
+                pool=name,
+                nodes=nodes_of[name],
+                needed=needed,
+                grows=cluster.adds_nodes(pool),
+                pods=pods,
+            )
 
 
 def _plain_pools(sections: Sections) -> dict[str, Pool]:
-    """Return the pools for pods without an accelerator: those without one, and without taints that keep pods away."""
-    return {name: pool for name, pool in sections.node_pools.items() if pool.accelerator is None and pool.admits_any_pod(name)}
+    """Return the pools for pods without an accelerator: those without one, and without taints that
+    keep pods away.
+    """
+    return {
+        name: pool
+        for name, pool in sections.node_pools.items()
+        if pool.accelerator is None and pool.admits_any_pod(name)
+    }
 
 
-def _missing_nodes(pools: Mapping[str, Pool], counts: Mapping[str, int], name: str, requests: Amounts) -> int:
-    """Return how many nodes pool `name` lacks so that all `pools`, with `counts` nodes, have room for `requests`."""
+def _missing_nodes(
+    pools: Mapping[str, Pool], counts: Mapping[str, int], name: str, requests: Amounts
+) -> int:
+    """Return how many nodes pool `name` lacks so that all `pools`, with `counts` nodes, have room
+    for `requests`.
+    """
     capacity = {name: pool.capacity for name, pool in pools.items()}
-    cpu = requests["cpu"] - sum(capacity[each].cpu_millicores * SHARE_FOR_MODELS * counts[each] for each in pools)
-    memory = requests["memory"] - sum(capacity[each].memory_bytes * SHARE_FOR_MODELS * counts[each] for each in pools)
+    cpu = requests["cpu"] - sum(
+        capacity[each].cpu_millicores * SHARE_FOR_MODELS * counts[each] for each in pools
+    )
+    memory = requests["memory"] - sum(
+        capacity[each].memory_bytes * SHARE_FOR_MODELS * counts[each] for each in pools
+    )
     node = capacity[name]
-    return max(0, ceil(cpu / (node.cpu_millicores * SHARE_FOR_MODELS)), ceil(memory / (node.memory_bytes * SHARE_FOR_MODELS)))
+    return max(
+        0,
+        ceil(cpu / (node.cpu_millicores * SHARE_FOR_MODELS)),
+        ceil(memory / (node.memory_bytes * SHARE_FOR_MODELS)),
+    )
 
 
 def _plain_requests(sections: Sections, *, preheats: int) -> Amounts:
@@ -78,8 +114,20 @@ def _plain_requests(sections: Sections, *, preheats: int) -> Amounts:
     jobs = [
         {"cpu": model.preheat.cpu, "memory": model.preheat.memory}
         for model in sections.models.values()
-        if model.preheat is not None and ((store := sections.storage.get(model.preheat.into)) is None or store.node_pool is None)
+        if model.preheat is not None
+        and ((store := sections.storage.get(model.preheat.into)) is None or store.node_pool is None)
     ]
-    largest = sorted(jobs, key=lambda job: (amount_of("cpu", job["cpu"]), amount_of("memory", job["memory"])), reverse=True)
-    pods = [*_DNS, *([] if sections.gateway is None else sections.gateway.pod_requests), *largest[:preheats]]
-    return {resource: sum(amount_of(resource, each[resource]) for each in pods) for resource in ("cpu", "memory")}
+    largest = sorted(
+        jobs,
+        key=lambda job: (amount_of("cpu", job["cpu"]), amount_of("memory", job["memory"])),
+        reverse=True,
+    )
+    pods = [
+        *_DNS,
+        *([] if sections.gateway is None else sections.gateway.pod_requests),
+        *largest[:preheats],
+    ]
+    return {
+        resource: sum(amount_of(resource, each[resource]) for each in pods)
+        for resource in ("cpu", "memory")
+    }

@@ -1,4 +1,6 @@
-"""The contract of a platform: the settings of a cluster (`Cluster`), and the resources of a stack outside Kubernetes (`Platform`)."""
+"""The contract of a platform: the settings of a cluster (`Cluster`), and the resources of a stack
+outside Kubernetes (`Platform`).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from inferplan.components.balancers import CONTROLLER, LoadBalancing
 from inferplan.components.handles import ClusterTraits, NodeTarget
 from inferplan.components.nodes.pool import NodeLocation, Pool
-from inferplan.components.platforms.balancers import CONTROLLER, LoadBalancing
 from inferplan.components.spec import Spec, SpecError
 from inferplan.components.storage.fields import Store
 from inferplan.kube.facts import ClusterFacts
@@ -48,7 +50,9 @@ class Sections(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSite:
-    """The arguments that all stores share: `namespace` is the live namespace, `scope` its name, `targets` are the pools, `opts` name the cluster."""
+    """The arguments that all stores share: `namespace` is the live namespace, `scope` its name,
+    `targets` are the pools, `opts` name the cluster.
+    """
 
     namespace: pulumi.Output[str]
     scope: str
@@ -58,10 +62,12 @@ class StoreSite:
 
 @dataclass(frozen=True, kw_only=True)
 class Platform:
-    """The cluster of a stack, and the resources that the stack has outside of it. This class is that of a cluster without a cloud.
+    """The cluster of a stack, and the resources that the stack has outside of it. This class is
+    that of a cluster without a cloud.
 
-    `context` or `kubeconfig` lead to the cluster. `dns_addresses` are networks of DNS servers outside pods. `targets` are the pools that
-    the platform created. `ready` are created before everything inside the cluster, and deleted after it.
+    `context` or `kubeconfig` lead to the cluster. `dns_addresses` are networks of DNS servers
+    outside pods. `targets` are the pools that the platform created. `ready` are created before
+    everything inside the cluster, and deleted after it.
     """
 
     context: str | None = None
@@ -72,16 +78,29 @@ class Platform:
     load_balancing: LoadBalancing = CONTROLLER
 
     def controllers(
-        self, sections: Sections, *, seeds: tuple[pulumi.Output[str], ...], opts: pulumi.ResourceOptions
+        self,
+        sections: Sections,
+        *,
+        seeds: tuple[pulumi.Output[str], ...],
+        opts: pulumi.ResourceOptions,
     ) -> tuple[pulumi.Resource, ...]:
-        """Install the controllers of the cluster, with the current seed first; return what must be deleted after the stack's namespace."""
+        """Install the controllers of the cluster, with the current seed first; return what must be
+        deleted after the stack's namespace.
+        """
         del sections, seeds, opts
         return ()
 
     def store(self, name: str, spec: Store, site: StoreSite) -> ModelStore:
         from inferplan.components.storage.model_store import model_store
 
-        return model_store(name, spec, namespace=site.namespace, scope=site.scope, targets=site.targets, opts=site.opts)
+        return model_store(
+            name,
+            spec,
+            namespace=site.namespace,
+            scope=site.scope,
+            targets=site.targets,
+            opts=site.opts,
+        )
 
 
 def no_controller(controller: str, remedy: str = "you install it") -> str:
@@ -90,14 +109,18 @@ def no_controller(controller: str, remedy: str = "you install it") -> str:
 
 
 class Cluster(Spec, ABC):
-    """The settings of a cluster, and the questions that other code asks it instead of its provider's name."""
+    """The settings of a cluster, and the questions that other code asks it instead of its
+    provider's name.
+    """
 
     provider: str
     is_simulated: ClassVar[bool] = False
     cloud: ClassVar[str | None] = None
     """The name of the cloud that a stack calls, None if it calls none."""
     controllers_namespace: ClassVar[str | None] = None
-    """The namespace of the controllers that a stack may install for the cluster, None if it installs none."""
+    """The namespace of the controllers that a stack may install for the cluster, None if it
+    installs none.
+    """
     creates_buckets: ClassVar[bool] = False
     """True if a store of kind s3 can be created next to the cluster."""
     fake_node_error: ClassVar[str | None] = None
@@ -128,12 +151,16 @@ class Cluster(Spec, ABC):
 
     @property
     def assigns_pod_identities(self) -> bool:
-        """True if pods get credentials of the cloud from their node, without calling its token service."""
+        """True if pods get credentials of the cloud from their node, without calling its token
+        service.
+        """
         return False
 
     @property
     def context_command(self) -> str:
-        """The command that writes a context of the cluster to the kubeconfig; "" if only its owner knows."""
+        """The command that writes a context of the cluster to the kubeconfig; "" if only its owner
+        knows.
+        """
         return ""
 
     def node_usd_per_hour(self, pool: Pool) -> float | None:  # noqa: ARG002 - clouds with a price list read it
@@ -141,28 +168,38 @@ class Cluster(Spec, ABC):
         return None
 
     def adds_nodes(self, pool: Pool) -> bool:
-        """True if nodes are added to `pool` when pods wait for one. Otherwise it keeps its `initial_nodes`."""
+        """True if nodes are added to `pool` when pods wait for one. Otherwise it keeps its
+        `initial_nodes`.
+        """
         del pool
         return False
 
     def resolved(self, pool: Pool, *, keeps_models: bool) -> Pool:
-        """Return `pool` with the defaults that depend on this cluster. `keeps_models`: a store keeps models on its nodes."""
+        """Return `pool` with the defaults that depend on this cluster. `keeps_models`: a store
+        keeps models on its nodes.
+        """
         del keeps_models
         return pool
 
     @property
     def autoscaler_remedies(self) -> tuple[str, ...]:
-        """The lines of a stack file, each with its condition if it has one, by which nodes are added to pools that this stack creates."""
+        """The lines of a stack file, each with its condition if it has one, by which nodes are
+        added to pools that this stack creates.
+        """
         return ()
 
     def unserved(self, access: Access) -> str | None:
-        """Return why nothing in the cluster serves the gateway's `access`, with the remedy; None if something does or may."""
+        """Return why nothing in the cluster serves the gateway's `access`, with the remedy; None if
+        something does or may.
+        """
         del access
         return None
 
     @property
     def has_other_nodes(self) -> bool:
-        """True if there may be nodes for pods without accelerators that are in no pool of the stack."""
+        """True if there may be nodes for pods without accelerators that are in no pool of the
+        stack.
+        """
         return not self.is_created
 
     def notes(self, sections: Sections) -> Iterator[str]:
@@ -173,7 +210,10 @@ class Cluster(Spec, ABC):
     def errors(self, sections: Sections) -> Iterator[SpecError]:
         """Check that pools and stores can belong to this cluster."""
         facts = ClusterTraits(
-            provider=self.provider, cloud=self.cloud, creates_buckets=self.creates_buckets, fake_node_error=self.fake_node_error
+            provider=self.provider,
+            cloud=self.cloud,
+            creates_buckets=self.creates_buckets,
+            fake_node_error=self.fake_node_error,
         )
         for section, entries in (("nodePools", sections.node_pools), ("storage", sections.storage)):
             for name, entry in entries.items():

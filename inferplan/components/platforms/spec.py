@@ -1,4 +1,6 @@
-"""The platforms: every kind of cluster, and the kinds of pools that clouds add. A cloud is added here, by its own folder."""
+"""The platforms: every kind of cluster, and the kinds of pools that clouds add. A cloud is added
+here, by its own folder.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
@@ -22,14 +24,19 @@ class ExistingCluster(Cluster):
 
     provider: Literal["existing"]
     autoscaler: Existing = "none"
-    """The autoscaler that adds nodes when pods wait: `existing` (it runs in the cluster) or `none`."""
+    """The autoscaler that adds nodes when pods wait: `existing` (it runs in the cluster) or `none`.
+    """
     load_balancer_controller: Existing = "existing"
-    """The controller of the gateway's Ingress or load balancer: `existing` (it runs in the cluster) or `none`."""
+    """The controller of the gateway's Ingress or load balancer: `existing` (it runs in the cluster)
+    or `none`.
+    """
     context: Annotated[str, StringConstraints(min_length=1, max_length=253)]
     """A context in the kubeconfig of KUBECONFIG or ~/.kube/config."""
 
     # The scheduler would assign pods to nodes without a kubelet.
-    fake_node_error: ClassVar[str | None] = "Simulated pools are not allowed on a real cluster. Use provider: existing."
+    fake_node_error: ClassVar[str | None] = (
+        "Simulated pools are not allowed on a real cluster. Use provider: existing."
+    )
 
     stated: ClassVar[Mapping[str, Any]] = {"context": True}
 
@@ -46,11 +53,17 @@ class ExistingCluster(Cluster):
         return self.autoscaler == "existing"
 
     def unserved(self, access: Access) -> str | None:
-        return None if access.controller is None or self.load_balancer_controller == "existing" else no_controller(access.controller)
+        return (
+            None
+            if access.controller is None or self.load_balancer_controller == "existing"
+            else no_controller(access.controller)
+        )
 
 
 class SimulatedCluster(Cluster):
-    """The simulated cluster of rehearsals: a real API server and scheduler on this computer, with fake nodes."""
+    """The simulated cluster of rehearsals: a real API server and scheduler on this computer, with
+    fake nodes.
+    """
 
     provider: Literal["simulated"]
 
@@ -65,4 +78,6 @@ class SimulatedCluster(Cluster):
         return Platform(kubeconfig=simulated_kubeconfig)
 
 
-ClusterSpec = Annotated[ExistingCluster | CloudCluster | SimulatedCluster, Field(discriminator="provider")]
+ClusterSpec = Annotated[
+    ExistingCluster | CloudCluster | SimulatedCluster, Field(discriminator="provider")
+]

@@ -1,4 +1,6 @@
-"""The pod of a preheat: rclone from its image, Python from another, the program from a ConfigMap, and the access to the source."""
+"""The pod of a preheat: rclone from its image, Python from another, the program from a ConfigMap,
+and the access to the source.
+"""
 
 import functools
 import json
@@ -58,15 +60,19 @@ def pod_spec(
     folder: str | None = None,
     reported: bool = False,
 ) -> core.PodSpecArgsDict:
-    """The pod for `request`: `code` is the ConfigMap with the program, `folder` a directory of the target to make for servers.
+    """The pod for `request`: `code` is the ConfigMap with the program, `folder` a directory of the
+    target to make for servers.
 
-    With `reported`, a sidecar serves the metrics of the run."""
+    With `reported`, a sidecar serves the metrics of the run.
+    """
     nodes = target.nodes
     return present(
         core.PodSpecArgsDict(
             # Each try is a new pod, so that the logs of a failed one stay readable.
             restart_policy="Never",
-            service_account_name=source.identity.service_account if isinstance(source, ObjectStore) and source.identity else None,
+            service_account_name=source.identity.service_account
+            if isinstance(source, ObjectStore) and source.identity
+            else None,
             automount_service_account_token=False,
             enable_service_links=False,
             # A stopped transfer only has to close its files and release the lock.
@@ -85,8 +91,12 @@ def pod_spec(
     )
 
 
-def _init_containers(preheat: PreheatSpec, source: ModelSource, folder: str | None) -> list[core.ContainerArgsDict]:
-    def container(name: str, image: str, command: list[str], amounts: dict[str, str], mount: tuple[str, str]) -> core.ContainerArgsDict:
+def _init_containers(
+    preheat: PreheatSpec, source: ModelSource, folder: str | None
+) -> list[core.ContainerArgsDict]:
+    def container(
+        name: str, image: str, command: list[str], amounts: dict[str, str], mount: tuple[str, str]
+    ) -> core.ContainerArgsDict:
         return core.ContainerArgsDict(
             name=name,
             image=image,
@@ -100,10 +110,26 @@ def _init_containers(preheat: PreheatSpec, source: ModelSource, folder: str | No
 
     # rclone's image links its binary statically, so it runs in any other.
     copy = ["cp", "/usr/local/bin/rclone", f"{_TOOLS}/rclone"]
-    containers = [container("rclone", preheat.rclone_image, copy, {"cpu": "100m", "memory": "128Mi"}, ("tools", _TOOLS))]
+    containers = [
+        container(
+            "rclone",
+            preheat.rclone_image,
+            copy,
+            {"cpu": "100m", "memory": "128Mi"},
+            ("tools", _TOOLS),
+        )
+    ]
     if folder is not None:
         make = ["mkdir", "-p", f"{TARGET}/{folder}"]
-        containers.append(container("folder", image_of(preheat, source), make, {"cpu": "10m", "memory": "32Mi"}, ("target", TARGET)))
+        containers.append(
+            container(
+                "folder",
+                image_of(preheat, source),
+                make,
+                {"cpu": "10m", "memory": "32Mi"},
+                ("target", TARGET),
+            )
+        )
     return containers
 
 
@@ -114,9 +140,16 @@ def _reporter(image: str, job: str) -> core.ContainerArgsDict:
         name="metrics",
         image=image,
         restart_policy="Always",
-        command=["python3", f"{_HOME}/payload/{_REPORTER}", f"{TARGET}/.inferplan/metrics/{job}.prom", str(METRICS_PORT)],
+        command=[
+            "python3",
+            f"{_HOME}/payload/{_REPORTER}",
+            f"{TARGET}/.inferplan/metrics/{job}.prom",
+            str(METRICS_PORT),
+        ],
         working_dir="/",
-        env=environment({"PATH": _HUB_PATH, "HOME": _SCRATCH, "PYTHONDONTWRITEBYTECODE": "1", **NO_DEVICES}),
+        env=environment(
+            {"PATH": _HUB_PATH, "HOME": _SCRATCH, "PYTHONDONTWRITEBYTECODE": "1", **NO_DEVICES}
+        ),
         ports=[core.ContainerPortArgsDict(name="metrics", container_port=METRICS_PORT)],
         resources=core.ResourceRequirementsArgsDict(requests=amounts, limits=amounts),
         security_context=container_security(non_root=True),
@@ -128,7 +161,9 @@ def _reporter(image: str, job: str) -> core.ContainerArgsDict:
     )
 
 
-def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSource, target: VolumeClaim) -> core.ContainerArgsDict:
+def _container(
+    preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSource, target: VolumeClaim
+) -> core.ContainerArgsDict:
     amounts = {"cpu": preheat.cpu, "memory": preheat.memory}
     mounts = [
         core.VolumeMountArgsDict(name="tools", mount_path=_TOOLS, read_only=True),
@@ -137,7 +172,11 @@ def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSo
         core.VolumeMountArgsDict(name="target", mount_path=TARGET),
     ]
     if isinstance(source, VolumeClaim):
-        mounts.append(core.VolumeMountArgsDict(name=_source_volume(source, target), mount_path=SOURCE, read_only=True))
+        mounts.append(
+            core.VolumeMountArgsDict(
+                name=_source_volume(source, target), mount_path=SOURCE, read_only=True
+            )
+        )
     if ca_of(source) is not None:
         mounts.append(ca_mount())
     return core.ContainerArgsDict(
@@ -154,7 +193,9 @@ def _container(preheat: PreheatSpec, request: Mapping[str, Any], source: ModelSo
     )
 
 
-def _environment(request: Mapping[str, Any], source: ModelSource, *, indexed: bool) -> list[core.EnvVarArgsDict]:
+def _environment(
+    request: Mapping[str, Any], source: ModelSource, *, indexed: bool
+) -> list[core.EnvVarArgsDict]:
     values = {
         "PREHEAT_REQUEST": json.dumps(request, sort_keys=True),
         "PATH": f"{_TOOLS}:{_HUB_PATH if isinstance(source, HubStore) else _PATH}",
@@ -164,54 +205,90 @@ def _environment(request: Mapping[str, Any], source: ModelSource, *, indexed: bo
     }
     fields = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
     if indexed:
-        # Kubernetes adds JOB_COMPLETION_INDEX; with the Job's name it identifies the pod that filled a node.
+        # Kubernetes adds JOB_COMPLETION_INDEX; with the Job's name it identifies the pod that
+        # filled a node.
         fields |= {"JOB_NAME": "metadata.labels['batch.kubernetes.io/job-name']"}
     env = environment(values)
     for key, path in fields.items():
-        field = core.EnvVarSourceArgsDict(field_ref=core.ObjectFieldSelectorArgsDict(field_path=path))
+        field = core.EnvVarSourceArgsDict(
+            field_ref=core.ObjectFieldSelectorArgsDict(field_path=path)
+        )
         env.append(core.EnvVarArgsDict(name=key, value_from=field))
     return env
 
 
 def _volumes(source: ModelSource, target: VolumeClaim, code: str) -> Sequence[core.VolumeArgsDict]:
     def claim(name: str, used: VolumeClaim, *, read_only: bool = False) -> core.VolumeArgsDict:
-        volume = present(core.PersistentVolumeClaimVolumeSourceArgsDict(claim_name=used.name, read_only=read_only or None))
+        volume = present(
+            core.PersistentVolumeClaimVolumeSourceArgsDict(
+                claim_name=used.name, read_only=read_only or None
+            )
+        )
         return core.VolumeArgsDict(name=name, persistent_volume_claim=volume)
 
     volumes = [
-        core.VolumeArgsDict(name="tools", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="256Mi")),
-        core.VolumeArgsDict(name="program", config_map=core.ConfigMapVolumeSourceArgsDict(name=code)),
-        core.VolumeArgsDict(name="scratch", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="256Mi")),
+        core.VolumeArgsDict(
+            name="tools", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="256Mi")
+        ),
+        core.VolumeArgsDict(
+            name="program", config_map=core.ConfigMapVolumeSourceArgsDict(name=code)
+        ),
+        core.VolumeArgsDict(
+            name="scratch", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="256Mi")
+        ),
         claim("target", target),
     ]
     if isinstance(source, VolumeClaim):
-        return volumes if _source_volume(source, target) == "target" else [*volumes, claim("source", source, read_only=True)]
+        return (
+            volumes
+            if _source_volume(source, target) == "target"
+            else [*volumes, claim("source", source, read_only=True)]
+        )
     return volumes if source.ca is None else [*volumes, ca_volume(source.ca)]
 
 
 def _source_volume(source: VolumeClaim, target: VolumeClaim) -> str:
-    """The volume of the source. With two volumes of one claim the kubelet waits forever (kubernetes/kubernetes issues 51853 and 82526)."""
+    """The volume of the source. With two volumes of one claim the kubelet waits forever
+    (kubernetes/kubernetes issues 51853 and 82526).
+    """
     return "target" if source.name == target.name else "source"
 
 
 def _one_per_node(labels: Mapping[str, str]) -> core.AffinityArgsDict:
     """At most one of the Job's pods per node, so that as many pods as nodes fill all of them."""
-    term = core.PodAffinityTermArgsDict(topology_key=HOSTNAME_LABEL, label_selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)))
-    return core.AffinityArgsDict(pod_anti_affinity=core.PodAntiAffinityArgsDict(required_during_scheduling_ignored_during_execution=[term]))
+    term = core.PodAffinityTermArgsDict(
+        topology_key=HOSTNAME_LABEL,
+        label_selector=meta.LabelSelectorArgsDict(match_labels=dict(labels)),
+    )
+    return core.AffinityArgsDict(
+        pod_anti_affinity=core.PodAntiAffinityArgsDict(
+            required_during_scheduling_ignored_during_execution=[term]
+        )
+    )
 
 
 def _away_from_pools() -> core.AffinityArgsDict:
-    # Preferred only: a cluster may consist of accelerator nodes alone, and their taints keep this pod off where they must.
+    # Preferred only: a cluster may consist of accelerator nodes alone, and their taints keep this
+    # pod off where they must.
     plain = core.NodeSelectorRequirementArgsDict(key=POOL_LABEL, operator="DoesNotExist")
-    term = core.PreferredSchedulingTermArgsDict(weight=100, preference=core.NodeSelectorTermArgsDict(match_expressions=[plain]))
-    return core.AffinityArgsDict(node_affinity=core.NodeAffinityArgsDict(preferred_during_scheduling_ignored_during_execution=[term]))
+    term = core.PreferredSchedulingTermArgsDict(
+        weight=100, preference=core.NodeSelectorTermArgsDict(match_expressions=[plain])
+    )
+    return core.AffinityArgsDict(
+        node_affinity=core.NodeAffinityArgsDict(
+            preferred_during_scheduling_ignored_during_execution=[term]
+        )
+    )
 
 
 def _access(source: ModelSource) -> list[core.EnvVarArgsDict]:
     """The variables that the tools read to reach `source`."""
     match source:
         case ObjectStore():
-            secrets = {"AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY": "AWS_SECRET_ACCESS_KEY"}
+            secrets = {
+                "AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID",
+                "AWS_SECRET_ACCESS_KEY": "AWS_SECRET_ACCESS_KEY",
+            }
             values: dict[str, str | None] = {
                 "RCLONE_CONFIG_SOURCE_TYPE": "s3",
                 "RCLONE_CONFIG_SOURCE_PROVIDER": "AWS" if source.endpoint is None else "Other",
@@ -225,13 +302,22 @@ def _access(source: ModelSource) -> list[core.EnvVarArgsDict]:
             secrets, values = {"HTTP_AUTHORIZATION": "AUTHORIZATION"}, {}
         case HubStore():
             secrets = {"HF_TOKEN": "HF_TOKEN"}
-            values = {"HF_ENDPOINT": source.endpoint, "HF_HOME": f"{_SCRATCH}/huggingface", "HF_HUB_DISABLE_TELEMETRY": "1"}
+            values = {
+                "HF_ENDPOINT": source.endpoint,
+                "HF_HOME": f"{_SCRATCH}/huggingface",
+                "HF_HUB_DISABLE_TELEMETRY": "1",
+            }
         case VolumeClaim():
             return []
     env = environment({name: value for name, value in values.items() if value is not None})
     for name, key in secrets.items():
         if source.credentials is not None:
             reference = core.SecretKeySelectorArgsDict(name=source.credentials, key=key)
-            env.append(core.EnvVarArgsDict(name=name, value_from=core.EnvVarSourceArgsDict(secret_key_ref=reference)))
-    # The program sets each tool's variable: most tools would trust this CA alone, and no public one any more.
+            env.append(
+                core.EnvVarArgsDict(
+                    name=name, value_from=core.EnvVarSourceArgsDict(secret_key_ref=reference)
+                )
+            )
+    # The program sets each tool's variable: most tools would trust this CA alone, and no public one
+    # any more.
     return env if source.ca is None else [*env, *environment({"PREHEAT_CA_BUNDLE": CA_FILE})]

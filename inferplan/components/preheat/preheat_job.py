@@ -1,4 +1,6 @@
-"""The Job that copies a model to a share, or to the disk of each node, and verifies it; and the mount for the model's servers."""
+"""The Job that copies a model to a share, or to the disk of each node, and verifies it; and the
+mount for the model's servers.
+"""
 
 from collections.abc import Mapping
 from functools import cache
@@ -6,20 +8,40 @@ from functools import cache
 import pulumi
 
 from inferplan.components.fields import present
-from inferplan.components.handles import ModelMount, ModelSource, ObjectStore, VolumeClaim, WorkloadIdentity
+from inferplan.components.handles import (
+    ModelMount,
+    ModelSource,
+    ObjectStore,
+    VolumeClaim,
+    WorkloadIdentity,
+)
 from inferplan.components.kubernetes import batch, core, meta, networking
 from inferplan.components.monitoring.observed import scrape_annotations
 from inferplan.components.monitoring.spec import MonitoringSpec
 from inferplan.components.naming import bounded, labels, selector
 from inferplan.components.network import policy, store_edges
-from inferplan.components.preheat.pod import METRICS_PATH, METRICS_PORT, TARGET, pod_spec, program, reporter_program
-from inferplan.components.preheat.request import cache_path, code_key, deadline_seconds, job_key, request_of
+from inferplan.components.preheat.pod import (
+    METRICS_PATH,
+    METRICS_PORT,
+    TARGET,
+    pod_spec,
+    program,
+    reporter_program,
+)
+from inferplan.components.preheat.request import (
+    cache_path,
+    code_key,
+    deadline_seconds,
+    job_key,
+    request_of,
+)
 from inferplan.components.preheat.spec import PreheatSpec
-from inferplan.components.storage.spec import WeightsSpec
+from inferplan.components.stores import WeightsSpec
 
 COMPONENT = "preheat"
 _RETRIES = 4
-# The next update replaces a Job that did not succeed, and the new one resumes from the staged files.
+# The next update replaces a Job that did not succeed, and the new one resumes from the staged
+# files.
 REPEATED = {"pulumi.com/replaceUnready": "true"}
 # Exit codes of the payload for "the same input fails the same way": 2 bad request, 3 rejected.
 _FINAL_EXIT_CODES = [2, 3]
@@ -28,11 +50,14 @@ _PULL_SECONDS = 900
 
 
 class PreheatJob(pulumi.ComponentResource):
-    """Copies the files of `weights` to `target`, or to each of its nodes, verified; servers use `mount`, whose gate is the Job.
+    """Copies the files of `weights` to `target`, or to each of its nodes, verified; servers use
+    `mount`, whose gate is the Job.
 
-    `folder` is a directory of `target` that the Job makes for the model's pods to write to. The Job's name, in Kubernetes and in
-    its URN, has a key of what it copies and how: a changed source, revision, round or payload creates a new Job before the old one is
-    deleted. A finished Job stays for `ttlSecondsAfterFinished`. If it is gone at a refresh, Pulumi creates it again, and it copies nothing.
+    `folder` is a directory of `target` that the Job makes for the model's pods to write to. The
+    Job's name, in Kubernetes and in its URN, has a key of what it copies and how: a changed source,
+    revision, round or payload creates a new Job before the old one is deleted. A finished Job stays
+    for `ttlSecondsAfterFinished`. If it is gone at a refresh, Pulumi creates it again, and it
+    copies nothing.
     """
 
     mount: ModelMount
@@ -50,51 +75,99 @@ class PreheatJob(pulumi.ComponentResource):
         monitoring: MonitoringSpec | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("inferplan:preheat:PreheatJob", name, {"weights": weights.intent(), "preheat": preheat.intent()}, opts)
+        super().__init__(
+            "inferplan:preheat:PreheatJob",
+            name,
+            {"weights": weights.intent(), "preheat": preheat.intent()},
+            opts,
+        )
         child = pulumi.ResourceOptions(parent=self)
         request = request_of(name, weights, preheat, source=source, target=TARGET)
         deadline = deadline_seconds(weights, preheat)
-        reported = monitoring is not None and monitoring.scrape is not None and monitoring.scrape.preheats
+        reported = (
+            monitoring is not None and monitoring.scrape is not None and monitoring.scrape.preheats
+        )
         files, key = _program(reported=reported)
         code_name = bounded(f"{name}-preheat", key)
         code = core.ConfigMap(
             code_name,
-            metadata=meta.ObjectMetaArgsDict(name=code_name, namespace=namespace, labels=labels(COMPONENT, name)),
+            metadata=meta.ObjectMetaArgsDict(
+                name=code_name, namespace=namespace, labels=labels(COMPONENT, name)
+            ),
             data=files,
             immutable=True,
             # The name has a key of the instructions: a new wording of docstrings changes nothing.
-            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(ignore_changes=["data"])),
+            opts=pulumi.ResourceOptions.merge(
+                child, pulumi.ResourceOptions(ignore_changes=["data"])
+            ),
         )
         pod_labels = selector(COMPONENT, name)
-        pod = pod_spec(preheat, request, source=source, target=target, code=code_name, labels=pod_labels, folder=folder, reported=reported)
+        pod = pod_spec(
+            preheat,
+            request,
+            source=source,
+            target=target,
+            code=code_name,
+            labels=pod_labels,
+            folder=folder,
+            reported=reported,
+        )
         job_name = bounded(f"{name}-preheat", job_key(pod, target))
         scraped = scrape_annotations(monitoring, METRICS_PORT, METRICS_PATH) if reported else {}
-        gates = [claim.ready for claim in (target, source) if isinstance(claim, VolumeClaim) and claim.ready is not None]
+        gates = [
+            claim.ready
+            for claim in (target, source)
+            if isinstance(claim, VolumeClaim) and claim.ready is not None
+        ]
         # The node mounts a volume outside the pod's network.
         if not isinstance(source, VolumeClaim):
-            metadata = meta.ObjectMetaArgsDict(name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name))
+            metadata = meta.ObjectMetaArgsDict(
+                name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name)
+            )
             edges = policy(pod_labels, egress=store_edges(source))
-            gates.append(networking.NetworkPolicy(f"{name}-egress", metadata=metadata, spec=edges, opts=child))
+            gates.append(
+                networking.NetworkPolicy(
+                    f"{name}-egress", metadata=metadata, spec=edges, opts=child
+                )
+            )
         if isinstance(source, ObjectStore) and source.identity is not None:
             # Pods get the credentials of their service account at admission.
             pod["service_account_name"] = _service_account(name, source.identity, namespace, child)
             gates.append(source.identity.ready)
         job = batch.Job(
             job_name,
-            metadata=meta.ObjectMetaArgsDict(name=job_name, namespace=namespace, labels=labels(COMPONENT, name), annotations=REPEATED),
+            metadata=meta.ObjectMetaArgsDict(
+                name=job_name,
+                namespace=namespace,
+                labels=labels(COMPONENT, name),
+                annotations=REPEATED,
+            ),
             spec=job_spec(
                 COMPONENT,
                 core.PodTemplateSpecArgsDict(
-                    metadata=present(meta.ObjectMetaArgsDict(labels=labels(COMPONENT, name), annotations=dict(scraped) or None)), spec=pod
+                    metadata=present(
+                        meta.ObjectMetaArgsDict(
+                            labels=labels(COMPONENT, name), annotations=dict(scraped) or None
+                        )
+                    ),
+                    spec=pod,
                 ),
                 deadline,
                 retries=_RETRIES,
                 ttl=preheat.ttl_seconds_after_finished,
                 nodes=None if target.nodes is None else target.nodes.nodes,
             ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[code, *gates], custom_timeouts=job_timeouts(deadline)),
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=[code, *gates], custom_timeouts=job_timeouts(deadline)
+            ),
         )
-        self.mount = ModelMount(claim=target, sub_path=cache_path(weights, preheat, source), gate=job, marked=True, folder=folder)
+        self.mount = ModelMount(
+            claim=target,
+            sub_path=cache_path(weights, preheat, source),
+            gate=job,
+            marked=True,
+            folder=folder,
+        )
         self.register_outputs({"directory": self.mount.sub_path})
 
 
@@ -106,15 +179,29 @@ def _program(*, reported: bool) -> tuple[Mapping[str, str], str]:
 
 
 def job_timeouts(deadline: int) -> pulumi.CustomTimeouts:
-    return pulumi.CustomTimeouts(create=f"{deadline + _PULL_SECONDS}s", update=f"{deadline + _PULL_SECONDS}s")
+    return pulumi.CustomTimeouts(
+        create=f"{deadline + _PULL_SECONDS}s", update=f"{deadline + _PULL_SECONDS}s"
+    )
 
 
 def job_spec(
-    container: str, template: core.PodTemplateSpecArgsDict, deadline: int, *, retries: int, ttl: int | None = None, nodes: int | None = None
+    container: str,
+    template: core.PodTemplateSpecArgsDict,
+    deadline: int,
+    *,
+    retries: int,
+    ttl: int | None = None,
+    nodes: int | None = None,
 ) -> batch.JobSpecArgsDict:
-    """One pod with the payload in `container`, or one for each of `nodes`; errors that a retry repeats end the Job."""
-    exits = batch.PodFailurePolicyOnExitCodesRequirementArgsDict(container_name=container, operator="In", values=_FINAL_EXIT_CODES)
-    disrupted = batch.PodFailurePolicyOnPodConditionsPatternArgsDict(type="DisruptionTarget", status="True")
+    """One pod with the payload in `container`, or one for each of `nodes`; errors that a retry
+    repeats end the Job.
+    """
+    exits = batch.PodFailurePolicyOnExitCodesRequirementArgsDict(
+        container_name=container, operator="In", values=_FINAL_EXIT_CODES
+    )
+    disrupted = batch.PodFailurePolicyOnPodConditionsPatternArgsDict(
+        type="DisruptionTarget", status="True"
+    )
     return present(
         batch.JobSpecArgsDict(
             template=template,
@@ -129,7 +216,9 @@ def job_spec(
             pod_failure_policy=batch.PodFailurePolicyArgsDict(
                 rules=[
                     batch.PodFailurePolicyRuleArgsDict(action="FailJob", on_exit_codes=exits),
-                    batch.PodFailurePolicyRuleArgsDict(action="Ignore", on_pod_conditions=[disrupted]),
+                    batch.PodFailurePolicyRuleArgsDict(
+                        action="Ignore", on_pod_conditions=[disrupted]
+                    ),
                 ]
             ),
         )
@@ -137,7 +226,10 @@ def job_spec(
 
 
 def _service_account(
-    name: str, identity: WorkloadIdentity, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions
+    name: str,
+    identity: WorkloadIdentity,
+    namespace: pulumi.Input[str],
+    opts: pulumi.ResourceOptions,
 ) -> pulumi.Output[str]:
     account = core.ServiceAccount(
         f"{name}-reader",

@@ -1,4 +1,6 @@
-"""A preview of a preheat, which writes nothing: files that it would copy, link or keep, and old rounds that it would remove."""
+"""A preview of a preheat, which writes nothing: files that it would copy, link or keep, and old
+rounds that it would remove.
+"""
 
 import os
 import shutil
@@ -25,7 +27,9 @@ _TRIES, _BACKOFF_SECONDS, _STALL_SECONDS = 2, 0.2, 15.0
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of a source that pass include and exclude, how many do not, and why a run would reject them."""
+    """The files of a source that pass include and exclude, how many do not, and why a run would
+    reject them.
+    """
 
     name: str
     files: tuple[SourceFile, ...]
@@ -39,7 +43,9 @@ class Listing:
 
 @dataclass(frozen=True, kw_only=True)
 class SharePreview:
-    """A model on a share. `actions` maps each path to how the file gets there; empty if the round is READY."""
+    """A model on a share. `actions` maps each path to how the file gets there; empty if the round
+    is READY.
+    """
 
     ready: bool
     damage: tuple[str, ...]
@@ -55,12 +61,22 @@ class _Quiet(Progress):
 
 
 def list_source(request: Request) -> Listing:
-    """List the source of `request`, with the credentials that this process has. Raises PreheatError."""
-    brief = replace(request, retries=_TRIES, backoff_seconds=_BACKOFF_SECONDS, stall_seconds=_STALL_SECONDS)
-    source = open_source(brief, _Quiet(request.job, None, request.report_seconds), threading.Event())
+    """List the source of `request`, with the credentials that this process has. Raises
+    PreheatError.
+    """
+    brief = replace(
+        request, retries=_TRIES, backoff_seconds=_BACKOFF_SECONDS, stall_seconds=_STALL_SECONDS
+    )
+    source = open_source(
+        brief, _Quiet(request.job, None, request.report_seconds), threading.Event()
+    )
     files = source.files()
     matches = chosen_files(request, files)
-    refusal = None if matches else "no file passes preheat.include and preheat.exclude. Correct them, or weights.path."
+    refusal = (
+        None
+        if matches
+        else "no file passes preheat.include and preheat.exclude. Correct them, or weights.path."
+    )
     try:
         refuse_names([file.path for file in matches], request.allow_pickle)
         source.check(matches)
@@ -70,13 +86,19 @@ def list_source(request: Request) -> Listing:
 
 
 def preview_share(request: Request, files: Iterable[SourceFile]) -> SharePreview:
-    """The preview of `files` on the share at `request.target`. Raises PreheatError or OSError if it cannot be read."""
+    """The preview of `files` on the share at `request.target`. Raises PreheatError or OSError if it
+    cannot be read.
+    """
     staging = newest_generation(request)
     rounds = Rounds(request, staging)
     others = rounds.ready()
     state = ready_state(request, None)
     ready = state.manifest is not None
-    versions = set() if ready else _versions([*others, *([request.final] if request.final.is_dir() else [])])
+    versions = (
+        set()
+        if ready
+        else _versions([*others, *([request.final] if request.final.is_dir() else [])])
+    )
     actions = {} if ready else {file.path: _action(file, versions, staging) for file in files}
     return SharePreview(
         ready=ready,
@@ -90,9 +112,15 @@ def preview_share(request: Request, files: Iterable[SourceFile]) -> SharePreview
 
 def mounted(request: Request, *, share: Path, source: Path | None) -> Request:
     """`request` for this machine, where the share is mounted at `share` and the source at `source`."""
-    # Only the root of a mounted source has the model's path below the mount point; another root is replaced as a whole.
+    # Only the root of a mounted source has the model's path below the mount point; another root is
+    # replaced as a whole.
     below = os.path.relpath(request.root, request.mount) if request.mount else ""
-    return replace(request, target=share, root=request.root if source is None else str(source / below), mount="")
+    return replace(
+        request,
+        target=share,
+        root=request.root if source is None else str(source / below),
+        mount="",
+    )
 
 
 def _versions(directories: Iterable[Path]) -> set[tuple[str, str, int]]:
@@ -101,7 +129,9 @@ def _versions(directories: Iterable[Path]) -> set[tuple[str, str, int]]:
     return {(path, origin, size) for each in versions for path, (origin, size) in each.items()}
 
 
-def _action(file: SourceFile, versions: Collection[tuple[str, str, int]], staging: Staging) -> Action:
+def _action(
+    file: SourceFile, versions: Collection[tuple[str, str, int]], staging: Staging
+) -> Action:
     if staging.holds(file):
         return "staged"
     return "linked" if (file.path, file.origin, file.size) in versions else "moved"

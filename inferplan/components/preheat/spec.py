@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from inferplan.components.spec import Bytes, Cpu, PinnedImage, Spec
-from inferplan.components.storage.spec import WeightsSpec
+from inferplan.components.stores import WeightsSpec
 from inferplan.images.catalogue import default_image
 
 DEFAULT_IMAGE = default_image("preheat")
@@ -16,37 +16,56 @@ DEFAULT_HUB_IMAGE = default_image("preheat-hub")
 Glob = Annotated[
     str,
     StringConstraints(pattern=r"^[^/\x00-\x1f\\][^\x00-\x1f\\]*$", max_length=256),
-    Field(description="A shell pattern on the path below the model's directory: *.safetensors, tokenizer/*. A star also matches slashes."),
+    Field(
+        description=(
+            "A shell pattern on the path below the model's directory: *.safetensors, tokenizer/*. A"
+            " star also matches slashes."
+        )
+    ),
 ]
 
 
 class PreheatSpec(Spec):
-    """Copies a model's files to a share, or to each node's disk, verified, before any accelerator waits for them."""
+    """Copies a model's files to a share, or to each node's disk, verified, before any accelerator
+    waits for them.
+    """
 
     into: Annotated[str, StringConstraints(min_length=1, max_length=63)]
-    """The name of a store under storage that pods can mount and write: nfs, efs, pvc or nodeDisk."""
+    """The name of a store under storage that pods can mount and write: nfs, efs, pvc or nodeDisk.
+    """
     round: Annotated[int, Field(ge=0, le=9999)] = 0
     """Raise it by one to read the source again, into a new directory."""
     keep: Annotated[int, Field(ge=1, le=20)] = 2
-    """Number of rounds that stay on the share, the newest first; 2 keeps the one that a rollout replaces."""
+    """Number of rounds that stay on the share, the newest first; 2 keeps the one that a rollout
+    replaces.
+    """
     include: tuple[Glob, ...] = ()
     """Only files that match one of these; empty for all."""
     exclude: tuple[Glob, ...] = ()
     """Files to leave out; wins over include."""
     allow_pickle: tuple[Glob, ...] = ()
-    """Files to copy although loading them runs code (.bin, .pt, .pth, .ckpt, .pkl, ...); other files of that kind are rejected."""
+    """Files to copy although loading them runs code (.bin, .pt, .pth, .ckpt, .pkl, ...); other
+    files of that kind are rejected.
+    """
     timeout_seconds: Annotated[int, Field(ge=60, le=604_800)] | None = None
-    """Deadline in seconds. Absent: from the weights' size at 50 MiB/s, at least half an hour; six hours without a size."""
+    """Deadline in seconds. Absent: from the weights' size at 50 MiB/s, at least half an hour; six
+    hours without a size.
+    """
     ttl_seconds_after_finished: Annotated[int, Field(ge=3600, le=31_536_000)] | None = 2_592_000
-    """Seconds until Kubernetes removes the finished Job; null for never. The next update creates it again, and it copies nothing."""
+    """Seconds until Kubernetes removes the finished Job; null for never. The next update creates it
+    again, and it copies nothing.
+    """
     cpu: Cpu = "2"
     """CPU of the transfer; checksums run on as many cores."""
     memory: Bytes = "1Gi"
     """Memory of the transfer. The program needs less than 256Mi; the rest is page cache."""
     run_as_user: Annotated[int, Field(ge=1, le=2_147_483_647)] = 65532
-    """The numeric user and group that writes. The share must allow it, because NFS ignores fsGroup."""
+    """The numeric user and group that writes. The share must allow it, because NFS ignores fsGroup.
+    """
     image: PinnedImage | None = None
-    """An image with Python 3.11 or newer, and with huggingface_hub for a store of kind huggingface. Absent: a suitable image."""
+    """An image with Python 3.11 or newer, and with huggingface_hub for a store of kind huggingface.
+    Absent: a suitable image.
+    """
     rclone_image: PinnedImage = DEFAULT_RCLONE_IMAGE
     """An image with rclone at /usr/local/bin/rclone."""
 
@@ -54,11 +73,14 @@ class PreheatSpec(Spec):
 class ArtifactSpec(WeightsSpec):
     """A directory of a store that a model's servers get as /artifacts/<name>, read-only.
 
-    Each artifact (adapters, a tokenizer, engines, a repository) has its own preheat, to the share of the model's weights.
+    Each artifact (adapters, a tokenizer, engines, a repository) has its own preheat, to the share
+    of the model's weights.
     """
 
     round: Annotated[int, Field(ge=0, le=9999)] = 0
-    """Raise it by one to read the source again, into a new directory; the round of the weights stays."""
+    """Raise it by one to read the source again, into a new directory; the round of the weights
+    stays.
+    """
     include: tuple[Glob, ...] = ()
     """Only files that match one of these; empty for all."""
     exclude: tuple[Glob, ...] = ()
@@ -67,7 +89,12 @@ class ArtifactSpec(WeightsSpec):
     """Files to copy although loading them runs code; other files of that kind are rejected."""
 
     def preheat(self, weights: PreheatSpec) -> PreheatSpec:
-        own = {"round": self.round, "include": self.include, "exclude": self.exclude, "allow_pickle": self.allow_pickle}
+        own = {
+            "round": self.round,
+            "include": self.include,
+            "exclude": self.exclude,
+            "allow_pickle": self.allow_pickle,
+        }
         return weights.model_copy(update=own)
 
 

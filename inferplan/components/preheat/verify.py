@@ -1,7 +1,9 @@
-"""Checks of READY directories: byte by byte for `inferplan verify`, and by names and sizes in a server's init container.
+"""Checks of READY directories: byte by byte for `inferplan verify`, and by names and sizes in a
+server's init container.
 
-The Job ends before a server's Deployment exists; the init container also protects pods that start later, on a share that someone
-has changed meanwhile. It reads no model file. Nothing here writes, repairs or removes a file.
+The Job ends before a server's Deployment exists; the init container also protects pods that start
+later, on a share that someone has changed meanwhile. It reads no model file. Nothing here writes,
+repairs or removes a file.
 """
 
 import shlex
@@ -10,7 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inferplan.components.preheat.payload.errors import PreheatError
-from inferplan.components.preheat.payload.manifest import DAMAGED, READY, SIZES, Difference, Manifest, check, read
+from inferplan.components.preheat.payload.manifest import (
+    DAMAGED,
+    READY,
+    SIZES,
+    Difference,
+    Manifest,
+    check,
+    read,
+)
 
 _CHECK = """\
 cd "$dir" 2>/dev/null && test -s READY && test -f SIZES || fail "$ready is missing: the model's files are not verified"
@@ -30,7 +40,9 @@ _ADVICE = "look at the preheat Job, or raise preheat.round and run up again"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result for one directory: `problem` if it could not be checked, else its differences from READY."""
+    """The result for one directory: `problem` if it could not be checked, else its differences from
+    READY.
+    """
 
     directory: Path
     manifest: Manifest | None
@@ -46,29 +58,52 @@ class Verdict:
     def remedy(self) -> str | None:
         if self.good:
             return None
-        return "raise preheat.round of the model and run up again; servers keep the round they run on until the new one is READY"
+        return (
+            "raise preheat.round of the model and run up again; servers keep the round they run on"
+            " until the new one is READY"
+        )
 
 
 def caches(path: Path) -> list[Path]:
-    """The model directories at `path`: itself, or those below it on a share. Raises ValueError if there is none."""
+    """The model directories at `path`: itself, or those below it on a share. Raises ValueError if
+    there is none.
+    """
     if not path.is_dir():
-        raise ValueError(f"{path} is not a directory. Name a share, or a directory with a {READY} file")
+        raise ValueError(
+            f"{path} is not a directory. Name a share, or a directory with a {READY} file"
+        )
     if _marked(path):
         return [path]
-    directories = sorted(each for each in (*path.glob("*/*"), *path.glob("*")) if each.is_dir() and _marked(each))
+    directories = sorted(
+        each for each in (*path.glob("*/*"), *path.glob("*")) if each.is_dir() and _marked(each)
+    )
     if not directories:
-        raise ValueError(f"no {READY} file at {path} or up to two levels below. Name a share, or a directory that a preheat made")
+        raise ValueError(
+            f"no {READY} file at {path} or up to two levels below. Name a share, or a directory"
+            " that a preheat made"
+        )
     return directories
 
 
-def verify(directory: Path, *, every_byte: bool = True, counted: Callable[[int], None] | None = None) -> Verdict:
-    """Compare a cache with its READY file, byte by byte or by size and time. `counted` gets the bytes of each block, from several threads."""
+def verify(
+    directory: Path, *, every_byte: bool = True, counted: Callable[[int], None] | None = None
+) -> Verdict:
+    """Compare a cache with its READY file, byte by byte or by size and time. `counted` gets the
+    bytes of each block, from several threads.
+    """
     try:
         manifest = read(directory)
     except (PreheatError, OSError) as error:
         return Verdict(directory, None, problem=str(error))
     if manifest is None:
-        return Verdict(directory, None, problem=f"{READY} is missing: a preheat found its files damaged and has not repaired them yet")
+        return Verdict(
+            directory,
+            None,
+            problem=(
+                f"{READY} is missing: a preheat found its files damaged and has not repaired"
+                " them yet"
+            ),
+        )
     try:
         differences = check(directory, manifest, every_byte=every_byte, counted=counted)
     except OSError as error:
@@ -81,7 +116,8 @@ def _marked(directory: Path) -> bool:
 
 
 def ready_check(mount_path: str) -> list[str]:
-    """The command of an init container that succeeds only if the mounted directory is READY and every file has its size.
+    """The command of an init container that succeeds only if the mounted directory is READY and
+    every file has its size.
 
     It needs a POSIX shell and coreutils, and runs in the image of the preheat.
     """

@@ -17,7 +17,9 @@ from inferplan.components.public.inputs import Check, Extra, Inputs
 from inferplan.components.public.storage import NAMESPACE
 from inferplan.components.spec import Name, Spec, SpecError
 
-CONSUMERS = Extra("dict[str, Consumer]", "The holders of API keys by name; the same for ApiKeys and Gateway.")
+CONSUMERS = Extra(
+    "dict[str, Consumer]", "The holders of API keys by name; the same for ApiKeys and Gateway."
+)
 
 
 class _Consumers(Spec):
@@ -35,33 +37,42 @@ class _GatewayKeys:
 
 
 class ApiKeys(pulumi.ComponentResource):
-    """One Secret per consumer, per model server, and for the gateway. Every key is derived from the seed and appears only inside Secrets.
+    """One Secret per consumer, per model server, and for the gateway. Every key is derived from the
+    seed and appears only inside Secrets.
 
-    The Kubernetes provider needs `enableSecretMutable`, otherwise each rotation deletes a Secret before it creates it again.
+    The Kubernetes provider needs `enableSecretMutable`, otherwise each rotation deletes a Secret
+    before it creates it again.
     """
 
     server_key_marks: pulumi.Output[dict[str, str]]
-    """A mark of each model server's key, by model: pods restart when it changes. It reveals nothing about the key."""
+    """A mark of each model server's key, by model: pods restart when it changes. It reveals nothing
+    about the key.
+    """
     gateway_secret: pulumi.Output[str]
     """The name of the gateway's Secret, which contains hashes only."""
     gateway_fingerprint: pulumi.Output[str]
     """Changes with every change of the gateway's Secret, and reveals nothing about it."""
     consumer_secrets: dict[str, str]
-    """The name of the Secret with the newest key of each consumer, by consumer; its field is `key`."""
+    """The name of the Secret with the newest key of each consumer, by consumer; its field is `key`.
+    """
 
     _inputs = Inputs(
         (),
         {
             "namespace": NAMESPACE,
             "seed": Extra(
-                "pulumi.Input[str]", "The secret that every key is derived from, at least 32 random characters: `openssl rand -hex 32`."
+                "pulumi.Input[str]",
+                "The secret that every key is derived from, at least 32 random characters: `openssl"
+                " rand -hex 32`.",
             ),
             "consumers": CONSUMERS,
             "models": Extra("list[str]", "The names of the models, whose servers get a key each."),
         },
     )
 
-    def __init__(self, name: str, args: types.ApiKeysArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, args: types.ApiKeysArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         check = Check(self, name, args, self._inputs)
         spec = check.spec(_Consumers, {"consumers": check.extras["consumers"]})
         check.stop()
@@ -75,7 +86,9 @@ class ApiKeys(pulumi.ComponentResource):
             seeds=[pulumi.Output.secret(check.extras["seed"]).apply(_strong)],
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.server_key_marks = pulumi.Output.all(**{model: next(iter(keys.server_key_marks(model).values())) for model in models})
+        self.server_key_marks = pulumi.Output.all(
+            **{model: next(iter(keys.server_key_marks(model).values())) for model in models}
+        )
         self.gateway_secret, self.gateway_fingerprint = keys.proxy_secret, keys.fingerprint
         self.consumer_secrets = {each: consumer_secret(each) for each in spec.consumers}
         self.register_outputs(
@@ -89,7 +102,9 @@ class ApiKeys(pulumi.ComponentResource):
 
 
 class Gateway(pulumi.ComponentResource):
-    """nginx pods that check API keys and forward calls to the models. A namespace has one, called `gateway` unless its name says otherwise."""
+    """nginx pods that check API keys and forward calls to the models. A namespace has one, called
+    `gateway` unless its name says otherwise.
+    """
 
     url: str
     """The start of a client's base URL, before `/<model>/v1`."""
@@ -98,32 +113,54 @@ class Gateway(pulumi.ComponentResource):
         (NginxGatewaySpec,),
         {
             "namespace": NAMESPACE,
-            "endpoints": Extra("list[pulumi.Input[ModelEndpoint]]", "The models: the `endpoint` of each service."),
+            "endpoints": Extra(
+                "list[pulumi.Input[ModelEndpoint]]", "The models: the `endpoint` of each service."
+            ),
             "consumers": CONSUMERS,
             "keys_secret": Extra("pulumi.Input[str]", "The `gateway_secret` of ApiKeys."),
-            "keys_fingerprint": Extra("pulumi.Input[str]", "The `gateway_fingerprint` of ApiKeys; pods restart when it changes."),
+            "keys_fingerprint": Extra(
+                "pulumi.Input[str]",
+                "The `gateway_fingerprint` of ApiKeys; pods restart when it changes.",
+            ),
         },
         frozenset({"implementation"}),
     )
 
-    def __init__(self, name: str, args: types.GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, args: types.GatewayArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
         check = Check(self, name, args, self._inputs)
         extras = check.extras
         spec = check.spec(NginxGatewaySpec, check.settings)
         consumers = check.spec(_Consumers, {"consumers": extras["consumers"]})
         check.stop()
-        endpoints = [TypeAdapter(Endpoint).validate_python(dict(each)) for each in extras["endpoints"]]
+        endpoints = [
+            TypeAdapter(Endpoint).validate_python(dict(each)) for each in extras["endpoints"]
+        ]
         for endpoint in endpoints:
             if unknown := sorted(set(endpoint.consumers) - consumers.consumers.keys()):
                 names = ", ".join(consumers.consumers) or "none"
                 check.errors.append(
-                    SpecError(("consumers",), f"{endpoint.model} has the unknown consumers {', '.join(unknown)}. Consumers: {names}.")
+                    SpecError(
+                        ("consumers",),
+                        f"{endpoint.model} has the unknown consumers {', '.join(unknown)}."
+                        f" Consumers: {names}.",
+                    )
                 )
         check.stop()
         super().__init__("inferplan:index:Gateway", name, spec.intent(), opts)
-        keys = _GatewayKeys(consumers=consumers.consumers, proxy_secret=extras["keys_secret"], fingerprint=extras["keys_fingerprint"])
+        keys = _GatewayKeys(
+            consumers=consumers.consumers,
+            proxy_secret=extras["keys_secret"],
+            fingerprint=extras["keys_fingerprint"],
+        )
         self.url = NginxGateway(
-            name, spec, namespace=extras["namespace"], endpoints=endpoints, keys=keys, opts=pulumi.ResourceOptions(parent=self)
+            name,
+            spec,
+            namespace=extras["namespace"],
+            endpoints=endpoints,
+            keys=keys,
+            opts=pulumi.ResourceOptions(parent=self),
         ).url
         self.register_outputs({"url": self.url})
 

@@ -1,7 +1,8 @@
-"""The types of the public components' inputs and outputs, made from the specifications by `inferplan schema --write`.
+"""The types of the public components' inputs and outputs, made from the specifications by
+`inferplan schema --write`.
 
-Type checkers, editors and Pulumi's component analyzer all read args.pyi: the analyzer takes the descriptions of inputs from the
-source of a type, so the same text is the source at run time.
+Type checkers, editors and Pulumi's component analyzer all read args.pyi: the analyzer takes the
+descriptions of inputs from the source of a type, so the same text is the source at run time.
 """
 
 from pathlib import Path

@@ -1,6 +1,8 @@
-"""The values that public components pass to one another: settings, from which the receiver derives what it needs.
+"""The values that public components pass to one another: settings, from which the receiver derives
+what it needs.
 
-They are plain data, so that programs in every language can pass them on, or write them by hand for something that exists.
+They are plain data, so that programs in every language can pass them on, or write them by hand for
+something that exists.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,15 +13,19 @@ from pulumi.resource import DependencyResource
 from pydantic import Field, SkipValidation, model_validator
 
 from inferplan.components.handles import ModelMount, ModelSource, ObjectStore, VolumeClaim
-from inferplan.components.nodes.spec import ExistingPool
+from inferplan.components.pools import ExistingPool
 from inferplan.components.preheat.spec import PreheatSpec
 from inferplan.components.spec import Bytes, DnsLabel, FieldError, Spec, rule
 from inferplan.components.storage.model_store import source_of
-from inferplan.components.storage.spec import RelativePath, Revision, S3StoreSpec
 from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec
 from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
+from inferplan.components.stores import RelativePath, Revision, S3StoreSpec
 
-Ready = Annotated[str | None, SkipValidation, Field(description="The URN of the resource that must be ready before the files are used.")]
+Ready = Annotated[
+    str | None,
+    SkipValidation,
+    Field(description="The URN of the resource that must be ready before the files are used."),
+]
 
 
 class Handle(dict[str, Any]):
@@ -44,7 +50,9 @@ def plain_values(spec: Spec) -> dict[str, Any]:
 
 
 def ready_of(value: Mapping[str, Any]) -> pulumi.Resource | None:
-    """Return the resource that `value` waits for: the resource itself in the program that declared it, and else by its URN."""
+    """Return the resource that `value` waits for: the resource itself in the program that declared
+    it, and else by its URN.
+    """
     if isinstance(value, Handle):
         return value.ready
     return DependencyResource(urn) if isinstance(urn := value.get("ready"), str) else None
@@ -55,7 +63,9 @@ class PoolHandle(ExistingPool):
 
     provider: Literal["existing"] = "existing"
     name: DnsLabel
-    """The name of the pool, and the value of the label `inferplan.dev/pool` if `nodeSelector` is absent."""
+    """The name of the pool, and the value of the label `inferplan.dev/pool` if `nodeSelector` is
+    absent.
+    """
 
 
 class StoreHandle(Spec):
@@ -80,20 +90,41 @@ class StoreHandle(Spec):
     def _name_the_kinds(cls, values: Any) -> Any:
         kinds = {"nfs": "nfs", "claim": "pvc", "s3": "s3", "http": "http", "hub": "huggingface"}
         return {
-            key: {"kind": kinds[key], **value} if key in kinds and isinstance(value, Mapping) else value for key, value in values.items()
+            key: (
+                {"kind": kinds[key], **value}
+                if key in kinds and isinstance(value, Mapping)
+                else value
+            )
+            for key, value in values.items()
         }
 
     @rule
     def _check_kinds(self) -> Iterator[FieldError | str]:
-        kinds = [name for name in ("nfs", "claim", "s3", "http", "hub") if getattr(self, name) is not None]
+        kinds = [
+            name
+            for name in ("nfs", "claim", "s3", "http", "hub")
+            if getattr(self, name) is not None
+        ]
         if len(kinds) != 1:
-            yield f"{len(kinds)} kinds of store are set ({', '.join(kinds) or 'none'}). Set one of nfs, claim, s3, http, hub."
+            yield (
+                f"{len(kinds)} kinds of store are set ({', '.join(kinds) or 'none'}). Set one of"
+                " nfs, claim, s3, http, hub."
+            )
         if self.s3 is not None and self.s3.create is not None:
-            yield FieldError("A ModelStore does not create buckets. Declare the bucket yourself, and remove create.", "s3", "create")
+            yield FieldError(
+                "A ModelStore does not create buckets. Declare the bucket yourself, and remove"
+                " create.",
+                "s3",
+                "create",
+            )
 
     @property
     def spec(self) -> NfsStoreSpec | ClaimStoreSpec | S3StoreSpec | HttpStoreSpec | HubStoreSpec:
-        return next(each for each in (self.nfs, self.claim, self.s3, self.http, self.hub) if each is not None)
+        return next(
+            each
+            for each in (self.nfs, self.claim, self.s3, self.http, self.hub)
+            if each is not None
+        )
 
     @property
     def source(self) -> ModelSource:
@@ -101,7 +132,9 @@ class StoreHandle(Spec):
 
 
 class ModelFilesHandle(Spec):
-    """The files of a model: the `files` of a Preheat, or a directory of a store that servers read directly."""
+    """The files of a model: the `files` of a Preheat, or a directory of a store that servers read
+    directly.
+    """
 
     store: StoreHandle
     """The store that servers mount, or stream from if it is a bucket."""
@@ -112,23 +145,39 @@ class ModelFilesHandle(Spec):
     size: Bytes | None = None
     """Total size of the files, such as 16Gi; used to check deadlines and accelerator memory."""
     preheat: PreheatSpec | None = None
-    """The settings of the Preheat that wrote the files; servers then check that they are complete."""
+    """The settings of the Preheat that wrote the files; servers then check that they are complete.
+    """
     folder: RelativePath | None = None
     """A directory of the same store that the model's pods may write to."""
     ready: Ready = None
 
     def mount(self, ready: pulumi.Resource | None) -> ModelMount | ObjectStore:
-        """Return the handle of the files. `ready` exists before servers start. Raises FieldError if no server can read the store."""
+        """Return the handle of the files. `ready` exists before servers start. Raises FieldError if
+        no server can read the store.
+        """
         source = self.store.source
         if isinstance(source, ObjectStore):
             return source
         if not isinstance(source, VolumeClaim):
             raise FieldError(
-                f"Servers cannot mount the store {self.store.name!r}. Copy the files with a Preheat, and pass its `files`.", "store"
+                f"Servers cannot mount the store {self.store.name!r}. Copy the files with a"
+                " Preheat, and pass its `files`.",
+                "store",
             )
-        return ModelMount(claim=source, sub_path=self.path, gate=ready, marked=self.preheat is not None, folder=self.folder)
+        return ModelMount(
+            claim=source,
+            sub_path=self.path,
+            gate=ready,
+            marked=self.preheat is not None,
+            folder=self.folder,
+        )
 
     def weights(self) -> dict[str, Any]:
         """Return the section `weights` of a stack file for these files."""
-        values = {"store": self.store.name, "path": self.path, "revision": self.revision, "size": self.size}
+        values = {
+            "store": self.store.name,
+            "path": self.path,
+            "revision": self.revision,
+            "size": self.size,
+        }
         return {key: value for key, value in values.items() if value is not None}

@@ -1,4 +1,6 @@
-"""The components as a package for every language of Pulumi: the list of them, their types, their schema, and the provider that hosts them."""
+"""The components as a package for every language of Pulumi: the list of them, their types, their
+schema, and the provider that hosts them.
+"""
 
 import json
 import sys
@@ -20,38 +22,65 @@ from inferplan.components.public.nodes import InferenceNamespace, NodePool
 from inferplan.components.public.services import SERVICES, ModelService
 from inferplan.components.public.storage import ModelStore, Preheat
 
-COMPONENTS: tuple[type[pulumi.ComponentResource], ...] = (ApiKeys, Gateway, InferenceNamespace, ModelStore, NodePool, Preheat, *SERVICES)
+COMPONENTS: tuple[type[pulumi.ComponentResource], ...] = (
+    ApiKeys,
+    Gateway,
+    InferenceNamespace,
+    ModelStore,
+    NodePool,
+    Preheat,
+    *SERVICES,
+)
 
 
 class Package(ComponentProvider):
-    """The provider of the components. Handles arrive as resolved Outputs, which components take as plain values."""
+    """The provider of the components. Handles arrive as resolved Outputs, which components take as
+    plain values.
+    """
 
     def __init__(self) -> None:
         super().__init__([*COMPONENTS], "inferplan", version=version("inferplan"))
         schema = json.loads(self.schema or "")
         for each in SERVICES:
-            # The analyzer reads descriptions from the source of a class, and these classes share one.
-            for key, output in schema["resources"][f"inferplan:index:{each.__name__}"]["properties"].items():
+            # The analyzer reads descriptions from the source of a class, and these classes share
+            # one.
+            for key, output in schema["resources"][f"inferplan:index:{each.__name__}"][
+                "properties"
+            ].items():
                 output["description"] = self.analyzer.get_docstring(ModelService, key)
         self.schema = json.dumps(schema)
 
     def construct(
-        self, name: str, resource_type: str, inputs: Mapping[str, Any], options: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        resource_type: str,
+        inputs: Mapping[str, Any],
+        options: pulumi.ResourceOptions | None = None,
     ) -> ConstructResult:
         properties = self._component_defs[resource_type.rpartition(":")[2]].inputs
-        handles = {key for key, each in properties.items() if each.type is None or each.items or each.additional_properties}
-        arrived = {key: _plain(value) if key in handles else _number(value) for key, value in inputs.items()}
+        handles = {
+            key
+            for key, each in properties.items()
+            if each.type is None or each.items or each.additional_properties
+        }
+        arrived = {
+            key: _plain(value) if key in handles else _number(value)
+            for key, value in inputs.items()
+        }
         try:
             return super().construct(name, resource_type, arrived, options)
         except ComponentInitError as error:
             if not isinstance(error.inner, InvalidInputsError):
                 raise
-            # Not a RunError, which the provider's server would pass on without the paths of the inputs.
+            # Not a RunError, which the provider's server would pass on without the paths of the
+            # inputs.
             raise InputPropertiesError(error.inner.message, error.inner.errors) from None
 
 
 def _plain(value: Any) -> Any:
-    """Return `value` with the values of its Outputs, which have arrived already: a component starts once its inputs are known."""
+    """Return `value` with the values of its Outputs, which have arrived already: a component starts
+    once its inputs are known.
+    """
     if isinstance(value, pulumi.Output):
         try:
             value.future(with_unknowns=True).send(None)
@@ -80,6 +109,12 @@ def serve() -> None:
 
 @cache
 def exports() -> dict[str, Any]:
-    """Return what programs import from `inferplan.components`, by name: the components and the types of their inputs."""
-    of_args = {name: value for name, value in vars(args).items() if isinstance(value, type) and value.__module__ == args.__name__}
+    """Return what programs import from `inferplan.components`, by name: the components and the
+    types of their inputs.
+    """
+    of_args = {
+        name: value
+        for name, value in vars(args).items()
+        if isinstance(value, type) and value.__module__ == args.__name__
+    }
     return {**of_args, **{each.__name__: each for each in COMPONENTS}}

@@ -1,7 +1,9 @@
-"""Writes args.pyi, the types of the inputs and outputs of the public components, from the specifications.
+"""Writes args.pyi, the types of the inputs and outputs of the public components, from the
+specifications.
 
-A default and the allowed values are part of a description, since Pulumi's schema of components has neither. A union becomes `Any`,
-which is described too, except the unions of a scalar and one model: they are two inputs.
+A default and the allowed values are part of a description, since Pulumi's schema of components has
+neither. A union becomes `Any`, which is described too, except the unions of a scalar and one model:
+they are two inputs.
 """
 
 import inspect
@@ -47,16 +49,25 @@ class Stub:
         for handle in (PoolHandle, StoreHandle, ModelFilesHandle, Endpoint, ConsumerSpec):
             self._type(handle)
         for name, inputs in components.items():
-            listed = [_Field(key, each.type, each.required, each.description) for key, each in inputs.extras.items()]
+            listed = [
+                _Field(key, each.type, each.required, each.description)
+                for key, each in inputs.extras.items()
+            ]
             for spec in inputs.specs:
-                listed += [each for each in self._fields(spec) if each.name not in {*inputs.omit, *inputs.extras}]
+                listed += [
+                    each
+                    for each in self._fields(spec)
+                    if each.name not in {*inputs.omit, *inputs.extras}
+                ]
             self._add(f"{name}Args", f"The inputs of {name}.", listed)
         return _HEAD + "".join(self.classes.values())
 
     def _add(self, name: str, description: str, listed: list[_Field]) -> None:
         body = [f"class {name}(TypedDict):", f"    {_docstring(description)}", ""]
         for each in sorted(listed, key=lambda field: not field.required):
-            body.append(f"    {each.name}: {each.type if each.required else f'NotRequired[{each.type}]'}")
+            body.append(
+                f"    {each.name}: {each.type if each.required else f'NotRequired[{each.type}]'}"
+            )
             body.append(f"    {_docstring(each.description)}")
         self.classes[name] = "\n\n" + "\n".join(body) + "\n"
 
@@ -69,19 +80,29 @@ class Stub:
             return _SCALARS[type(arguments[0])]
         if origin in (Union, types.UnionType):
             kinds = list(
-                dict.fromkeys(self._type(each) for each in arguments if each is not type(None) and get_args(each)[:1] != (Literal[False],))
+                dict.fromkeys(
+                    self._type(each)
+                    for each in arguments
+                    if each is not type(None) and get_args(each)[:1] != (Literal[False],)
+                )
             )
             return kinds[0] if len(kinds) == 1 else "Any"
         if origin in (list, tuple):
             return f"list[{self._type(arguments[0])}]"
         if isinstance(origin, type) and issubclass(origin, Mapping):
             return f"dict[str, {self._type(arguments[1])}]"
-        if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or is_dataclass(annotation)):
+        if isinstance(annotation, type) and (
+            issubclass(annotation, BaseModel) or is_dataclass(annotation)
+        ):
             return self._class(annotation)
-        return _SCALARS.get(annotation, "str" if getattr(annotation, "__name__", "") == "date" else "Any")
+        return _SCALARS.get(
+            annotation, "str" if getattr(annotation, "__name__", "") == "date" else "Any"
+        )
 
     def _class(self, model: type) -> str:
-        name = _NAMES.get(model.__name__) or model.__name__.removesuffix("Spec").removesuffix("Handle")
+        name = _NAMES.get(model.__name__) or model.__name__.removesuffix("Spec").removesuffix(
+            "Handle"
+        )
         if name not in self.classes:
             self.classes[name] = ""
             listed = [*self._fields(model)]
@@ -93,32 +114,59 @@ class Stub:
         if not issubclass(model, BaseModel):
             hints = get_type_hints(model)
             for each in fields(model):
-                yield _Field(each.name, self._type(hints[each.name]), each.default is MISSING, _words(each.name))
+                yield _Field(
+                    each.name,
+                    self._type(hints[each.name]),
+                    each.default is MISSING,
+                    _words(each.name),
+                )
             return
         properties = model.model_json_schema().get("properties", {})
         for name, each in model.model_fields.items():
-            discriminator = get_origin(each.annotation) is Literal and len(get_args(each.annotation)) == 1
+            discriminator = (
+                get_origin(each.annotation) is Literal and len(get_args(each.annotation)) == 1
+            )
             if name in _OMIT or discriminator:
                 continue
-            text = properties[each.alias or name].get("description") or _summary(each.annotation) or _words(name)
+            text = (
+                properties[each.alias or name].get("description")
+                or _summary(each.annotation)
+                or _words(name)
+            )
             scalar, second = self._split(each.annotation)
-            yield _Field(name, scalar, each.is_required() and not second, _described(text, each.annotation, each.default))
+            yield _Field(
+                name,
+                scalar,
+                each.is_required() and not second,
+                _described(text, each.annotation, each.default),
+            )
             for kind, type_text in second.items():
                 together = "Next to" if type_text.startswith("dict") else "Instead of"
-                yield _Field(SPLIT[kind], type_text, required=False, description=f"{together} `{name}`: {text}")
+                yield _Field(
+                    SPLIT[kind],
+                    type_text,
+                    required=False,
+                    description=f"{together} `{name}`: {text}",
+                )
 
     def _split(self, annotation: Any) -> tuple[str, dict[str, str]]:
-        """Return the type of a field, and of its second input by the name of the model if it takes a scalar or that model."""
+        """Return the type of a field, and of its second input by the name of the model if it takes
+        a scalar or that model.
+        """
         inner = annotation
         while get_origin(inner) is Annotated:
             inner = get_args(inner)[0]
         if get_origin(inner) is dict:
             scalar, second = self._split(get_args(inner)[1])
-            return f"dict[str, {scalar}]", {key: f"dict[str, {each}]" for key, each in second.items()}
+            return f"dict[str, {scalar}]", {
+                key: f"dict[str, {each}]" for key, each in second.items()
+            }
         members = [*_members(annotation)]
         models = [each for each in members if isinstance(each, type) and each.__name__ in SPLIT]
         if models and len(members) > len(models):
-            return self._type(next(each for each in members if each not in models)), {each.__name__: self._type(each) for each in models}
+            return self._type(next(each for each in members if each not in models)), {
+                each.__name__: self._type(each) for each in models
+            }
         return self._type(annotation), {}
 
 
@@ -135,7 +183,11 @@ def _members(annotation: Any) -> Iterator[Any]:
 
 def _summary(annotation: Any) -> str:
     """Return the first paragraph of the description of a model, "" for other types."""
-    models = [each for each in (annotation, *get_args(annotation)) if isinstance(each, type) and issubclass(each, BaseModel)]
+    models = [
+        each
+        for each in (annotation, *get_args(annotation))
+        if isinstance(each, type) and issubclass(each, BaseModel)
+    ]
     return (models[0].__doc__ or "").strip().partition("\n\n")[0] if models else ""
 
 
@@ -163,7 +215,11 @@ def _literals(annotation: Any) -> Iterator[Any]:
 
 
 def _docstring(text: str) -> str:
-    return '"""' + text.replace("\\", "\\\\").replace('"""', "'''") + ('"""' if not text.endswith('"') else ' """')
+    return (
+        '"""'
+        + text.replace("\\", "\\\\").replace('"""', "'''")
+        + ('"""' if not text.endswith('"') else ' """')
+    )
 
 
 def files() -> dict[str, str]:
@@ -193,16 +249,31 @@ def package_text(components: Iterable[type]) -> str:
         "",
     ]
     for each in components:
-        outputs = [f"    {name}: {_source(kind)}" for base in reversed(each.__mro__) for name, kind in _outputs(base)]
-        construct = f"    def __init__(self, name: str, args: {each.__name__}Args, opts: pulumi.ResourceOptions | None = None) -> None: ..."
+        outputs = [
+            f"    {name}: {_source(kind)}"
+            for base in reversed(each.__mro__)
+            for name, kind in _outputs(base)
+        ]
+        construct = (
+            f"    def __init__(self, name: str, args: {each.__name__}Args, opts:"
+            " pulumi.ResourceOptions | None = None) -> None: ..."
+        )
         lines += ["", f"class {each.__name__}(pulumi.ComponentResource):", *outputs, construct]
     return "\n".join(lines) + "\n"
 
 
 def _outputs(base: type) -> Iterator[tuple[str, Any]]:
     if base.__module__.startswith("inferplan."):
-        yield from ((name, kind) for name, kind in inspect.get_annotations(base).items() if not name.startswith("_"))
+        yield from (
+            (name, kind)
+            for name, kind in inspect.get_annotations(base).items()
+            if not name.startswith("_")
+        )
 
 
 def _source(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind).replace("pulumi.output.Output", "pulumi.Output")
+    return (
+        kind.__name__
+        if isinstance(kind, type) and not get_args(kind)
+        else str(kind).replace("pulumi.output.Output", "pulumi.Output")
+    )

@@ -1,4 +1,6 @@
-"""Computes the quota of a queue for each pool and resource, without Kubernetes packages, so that validation can use it."""
+"""Computes the quota of a queue for each pool and resource, without Kubernetes packages, so that
+validation can use it.
+"""
 
 from collections.abc import Mapping
 
@@ -9,7 +11,8 @@ from inferplan.kube.quantity import bytes_of, cpu_quantity, in_largest_unit, mil
 
 _IN_BYTES = ("memory", HUGEPAGES, EPHEMERAL_STORAGE)
 Amounts = dict[str, int]
-"""By resource: CPU in millicores, memory, huge pages and disk in bytes, other resources in units."""
+"""By resource: CPU in millicores, memory, huge pages and disk in bytes, other resources in units.
+"""
 
 
 def amount_of(resource: str, quantity: str) -> int:
@@ -43,14 +46,22 @@ def pool_amounts(target: NodeTarget) -> Amounts:
 
 
 def quota_amounts(quota: PoolQuota, target: NodeTarget) -> Amounts:
-    """Return the resources that `quota` grants of the pool of `target`: as set, otherwise in proportion to its accelerators, by default all."""
+    """Return the resources that `quota` grants of the pool of `target`: as set, otherwise in
+    proportion to its accelerators, by default all.
+    """
     total = pool_amounts(target)
     amounts = dict(total)
     if target.accelerator is not None and quota.accelerators is not None:
         accelerators = total[target.accelerator.resource]
-        parts = {resource: amount * quota.accelerators // max(1, accelerators) for resource, amount in total.items()}
+        parts = {
+            resource: amount * quota.accelerators // max(1, accelerators)
+            for resource, amount in total.items()
+        }
         # Bytes are rounded down to 2 MiB, which is readable and splits no huge page.
-        amounts = {resource: part - part % (2 * 2**20) if resource in _IN_BYTES else part for resource, part in parts.items()}
+        amounts = {
+            resource: part - part % (2 * 2**20) if resource in _IN_BYTES else part
+            for resource, part in parts.items()
+        }
         amounts[target.accelerator.resource] = quota.accelerators
     if quota.cpu is not None:
         amounts["cpu"] = millicores_of(quota.cpu)
@@ -62,10 +73,20 @@ def quota_amounts(quota: PoolQuota, target: NodeTarget) -> Amounts:
 
 
 def covered_resources(spec: QueueSpec, targets: Mapping[str, NodeTarget]) -> list[str]:
-    """Return the resources with a quota in any pool of the queue. Kueue never admits a workload that requests another resource."""
-    kinds = sorted({hardware.resource for name in spec.pools if (hardware := targets[name].accelerator) is not None})
+    """Return the resources with a quota in any pool of the queue. Kueue never admits a workload
+    that requests another resource.
+    """
+    kinds = sorted(
+        {
+            hardware.resource
+            for name in spec.pools
+            if (hardware := targets[name].accelerator) is not None
+        }
+    )
     optional = [
-        each for each in (HUGEPAGES, EPHEMERAL_STORAGE, EFA_RESOURCE) if any(pool_amounts(targets[name])[each] for name in spec.pools)
+        each
+        for each in (HUGEPAGES, EPHEMERAL_STORAGE, EFA_RESOURCE)
+        if any(pool_amounts(targets[name])[each] for name in spec.pools)
     ]
     pods = ["pods"] if any(quota.pods is not None for quota in spec.pools.values()) else []
     return ["cpu", "memory", *kinds, *optional, *pods]

@@ -1,4 +1,6 @@
-"""The settings of a Kueue queue in Kueue's terms: pools, quotas and priorities, and the names and labels of its objects."""
+"""The settings of a Kueue queue in Kueue's terms: pools, quotas and priorities, and the names and
+labels of its objects.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -15,7 +17,9 @@ Priority = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 
 
 class PoolQuota(Spec):
-    """Quota of one pool. CPU, memory and huge pages are in proportion to the accelerators unless they are set."""
+    """Quota of one pool. CPU, memory and huge pages are in proportion to the accelerators unless
+    they are set.
+    """
 
     accelerators: NonNegativeInt | None = None
     """Accelerators. Default: all of the pool."""
@@ -48,30 +52,50 @@ class QueueSpec(Spec):
     cohort: DnsName | None = None
     """Queues with the same cohort borrow unused quota from each other."""
     queueing_strategy: Literal["BestEffortFIFO", "StrictFIFO"] = "BestEffortFIFO"
-    """The order of admission: a workload that fits may overtake a blocked one (BestEffortFIFO) or not (StrictFIFO)."""
+    """The order of admission: a workload that fits may overtake a blocked one (BestEffortFIFO) or
+    not (StrictFIFO).
+    """
     preemption: Preemption = Preemption()
     priorities: dict[Name, Priority] = {}
     """Priorities for workloads of this queue. A higher value is admitted first."""
 
     @rule
     def _check_cohort(self) -> Iterator[str]:
-        limited = [name for name, quota in self.pools.items() if quota.borrowing_limit is not None or quota.lending_limit is not None]
+        limited = [
+            name
+            for name, quota in self.pools.items()
+            if quota.borrowing_limit is not None or quota.lending_limit is not None
+        ]
         if limited and self.cohort is None:
-            yield f"borrowingLimit and lendingLimit of {', '.join(limited)} require cohort. Set cohort, or remove them."
+            yield (
+                f"borrowingLimit and lendingLimit of {', '.join(limited)} require cohort. Set"
+                " cohort, or remove them."
+            )
         if self.preemption.reclaim_within_cohort != "Never" and self.cohort is None:
             yield "preemption.reclaimWithinCohort requires cohort. Set cohort, or remove it."
         for name, quota in self.pools.items():
-            if quota.lending_limit is not None and quota.accelerators is not None and quota.lending_limit > quota.accelerators:
-                yield f"pools.{name}.lendingLimit ({quota.lending_limit}) is more than accelerators ({quota.accelerators}). Lower it."
+            if (
+                quota.lending_limit is not None
+                and quota.accelerators is not None
+                and quota.lending_limit > quota.accelerators
+            ):
+                yield (
+                    f"pools.{name}.lendingLimit ({quota.lending_limit}) is more than accelerators"
+                    f" ({quota.accelerators}). Lower it."
+                )
 
 
 def cluster_scoped_name(namespace: str, name: str) -> str:
-    """Return the name of a cluster-scoped object of `namespace`, so that stacks in one cluster do not collide."""
+    """Return the name of a cluster-scoped object of `namespace`, so that stacks in one cluster do
+    not collide.
+    """
     return f"{namespace}-{name}"
 
 
 def priority_class(namespace: str, queue: str, priority: str) -> str:
-    """Return the name of the WorkloadPriorityClass of `priority` of `queue`, at most 63 characters because it is a label value."""
+    """Return the name of the WorkloadPriorityClass of `priority` of `queue`, at most 63 characters
+    because it is a label value.
+    """
     return bounded(cluster_scoped_name(namespace, queue), priority)
 
 
@@ -79,5 +103,7 @@ def queue_labels(namespace: str, queue: str | None, priority: str | None) -> dic
     """Return the labels of a workload that Kueue admits from `queue`; none without a queue."""
     if queue is None:
         return {}
-    priority_label = {} if priority is None else {PRIORITY_LABEL: priority_class(namespace, queue, priority)}
+    priority_label = (
+        {} if priority is None else {PRIORITY_LABEL: priority_class(namespace, queue, priority)}
+    )
     return {QUEUE_LABEL: queue, **priority_label}

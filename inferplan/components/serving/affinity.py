@@ -1,4 +1,6 @@
-"""The affinity of a model's pods on the nodes of their pool: terms on nodes, and models to share nodes with or to avoid."""
+"""The affinity of a model's pods on the nodes of their pool: terms on nodes, and models to share
+nodes with or to avoid.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +14,10 @@ from inferplan.components.spec import DnsLabel, LabelKey, LabelValue, Spec, Spec
 from inferplan.kube.names import HOSTNAME_LABEL
 
 _MODEL = "model"
-_REQUIRED, _PREFERRED = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED, _PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
 
 
 class NodeTerm(Spec):
@@ -28,10 +33,16 @@ class NodeTerm(Spec):
     def _values_fit_the_operator(self) -> Iterator[str]:
         if self.operator in ("Exists", "DoesNotExist"):
             if self.values:
-                yield f"operator {self.operator} only checks that the label exists, and values has {len(self.values)}. Remove values"
+                yield (
+                    f"operator {self.operator} only checks that the label exists, and values has"
+                    f" {len(self.values)}. Remove values"
+                )
         elif self.operator in ("Gt", "Lt"):
             if len(self.values) != 1 or not re.fullmatch(r"-?[0-9]+", self.values[0]):
-                yield f'operator {self.operator} compares with one whole number, and values is {self.values}. Write one, such as ["8"].'
+                yield (
+                    f"operator {self.operator} compares with one whole number, and values is"
+                    f' {self.values}. Write one, such as ["8"].'
+                )
         elif not self.values:
             yield f"operator {self.operator} needs values. Write at least one."
 
@@ -59,11 +70,16 @@ class AffinitySpec(Spec):
         """Yield terms that no node of the pool `target` can meet; paths start below `affinity`."""
         for index, term in enumerate(self.required_nodes):
             value = target.node_selector.get(term.key)
-            met = {"In": value in term.values, "NotIn": value not in term.values, "DoesNotExist": False}.get(term.operator, True)
+            met = {
+                "In": value in term.values,
+                "NotIn": value not in term.values,
+                "DoesNotExist": False,
+            }.get(term.operator, True)
             if value is not None and not met:
                 yield SpecError(
                     ("requiredNodes", index),
-                    f"every node of pool {target.pool!r} has {term.key}: {value}, so none meets {term.operator} {term.values}. Correct the term.",
+                    f"every node of pool {target.pool!r} has {term.key}: {value}, so none meets"
+                    f" {term.operator} {term.values}. Correct the term.",
                 )
 
     def rendered(self) -> Mapping[str, Any]:
@@ -72,15 +88,30 @@ class AffinitySpec(Spec):
         if self.required_nodes:
             nodes[_REQUIRED] = {"nodeSelectorTerms": [_expressions(self.required_nodes)]}
         if self.preferred_nodes:
-            nodes[_PREFERRED] = [{"weight": each.weight, "preference": _expressions([each])} for each in self.preferred_nodes]
+            nodes[_PREFERRED] = [
+                {"weight": each.weight, "preference": _expressions([each])}
+                for each in self.preferred_nodes
+            ]
         pods = {"podAffinity": self.pod_affinity, "podAntiAffinity": self.pod_anti_affinity}
-        made = {key: {_REQUIRED: [_pods_of(each) for each in models]} for key, models in pods.items() if models}
+        made = {
+            key: {_REQUIRED: [_pods_of(each) for each in models]}
+            for key, models in pods.items()
+            if models
+        }
         return {"nodeAffinity": nodes, **made} if nodes else made
 
 
 def _expressions(terms: Iterable[NodeTerm]) -> dict[str, Any]:
-    return {"matchExpressions": [each.model_dump(include={"key", "operator", *(["values"] if each.values else [])}) for each in terms]}
+    return {
+        "matchExpressions": [
+            each.model_dump(include={"key", "operator", *(["values"] if each.values else [])})
+            for each in terms
+        ]
+    }
 
 
 def _pods_of(model: str) -> dict[str, Any]:
-    return {"topologyKey": HOSTNAME_LABEL, "labelSelector": {"matchLabels": selector(_MODEL, model)}}
+    return {
+        "topologyKey": HOSTNAME_LABEL,
+        "labelSelector": {"matchLabels": selector(_MODEL, model)},
+    }

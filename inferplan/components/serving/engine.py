@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from inferplan.components.handles import Endpoint, EndpointProtocol, ModelMount, NodeTarget, ObjectStore, SecretRef
+from inferplan.components.handles import (
+    Endpoint,
+    EndpointProtocol,
+    ModelMount,
+    NodeTarget,
+    ObjectStore,
+    SecretRef,
+)
 from inferplan.components.serving.model_parts import CalledModel, StoredModel
 from inferplan.components.serving.served_model import ServedModel
 
@@ -18,7 +25,9 @@ EngineSpec_contra = TypeVar("EngineSpec_contra", bound=ServedModel, contravarian
 
 @dataclass(frozen=True, kw_only=True)
 class TraceSink:
-    """The address of a collector for OTLP over HTTP, and the percent of the requests that are traced."""
+    """The address of a collector for OTLP over HTTP, and the percent of the requests that are
+    traced.
+    """
 
     url: str
     percent: float
@@ -26,14 +35,18 @@ class TraceSink:
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """The inputs of a model from its stack: its namespace and nodes, its files, its server's key, and the labels of the gateway's pods.
+    """The inputs of a model from its stack: its namespace and nodes, its files, its server's key,
+    and the labels of the gateway's pods.
 
-    `queue_labels` put the workload into its `queue`, None for none. `server_key_marks` has a mark of each key that the server accepts,
-    that of the gateway first: servers read keys once, so a changed mark in the pod template restarts them. There are two keys while the
-    stack has a previous seed. `images` is ready when the pool's nodes have the image, None if nothing pulls it. `artifacts` are further
-    files by name, on the claim of the weights. `gateway_ready` are created before the servers and deleted after them.
-    `public_names` are names of routes, which requests to this model may have. `accelerators_of_others` are the accelerators of the pool that other models request. `prometheus` is the address that scalers query,
-    `prometheus_login` the authentication mode of its TriggerAuthentication, None without a login. `tracing`
+    `queue_labels` put the workload into its `queue`, None for none. `server_key_marks` has a mark
+    of each key that the server accepts, that of the gateway first: servers read keys once, so a
+    changed mark in the pod template restarts them. There are two keys while the stack has a
+    previous seed. `images` is ready when the pool's nodes have the image, None if nothing pulls it.
+    `artifacts` are further files by name, on the claim of the weights. `gateway_ready` are created
+    before the servers and deleted after them. `public_names` are names of routes, which requests to
+    this model may have. `accelerators_of_others` are the accelerators of the pool that other models
+    request. `prometheus` is the address that scalers query, `prometheus_login` the authentication
+    mode of its TriggerAuthentication, None without a login. `tracing`
     is where an engine that `traces` sends its traces.
     """
 
@@ -56,21 +69,37 @@ class Site:
 
 
 class Engine(Protocol[EngineSpec_contra]):
-    """The functions of an engine's `service` module; `inferplan.components.serving.spec.engine_of` returns the module."""
+    """The functions of an engine's `service` module; `inferplan.components.serving.spec.engine_of`
+    returns the module.
+    """
 
     def endpoint(self, name: str, spec: EngineSpec_contra, server_key: SecretRef) -> Endpoint:
-        """Return the endpoint of model `name`: plain data of its spec, known before anything is declared."""
+        """Return the endpoint of model `name`: plain data of its spec, known before anything is
+        declared.
+        """
         ...
 
-    def serve(self, name: str, spec: EngineSpec_contra, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
+    def serve(
+        self,
+        name: str,
+        spec: EngineSpec_contra,
+        site: Site,
+        *,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> Endpoint:
         """Declare the servers of model `name`, and return its endpoint."""
         ...
 
 
 def mounted_weights(name: str, spec: StoredModel, site: Site) -> ModelMount | None:
-    """Return the mounted files of a model whose engine reads files. Raises TypeError if they are in a bucket."""
+    """Return the mounted files of a model whose engine reads files. Raises TypeError if they are in
+    a bucket.
+    """
     if isinstance(site.weights, ObjectStore):
-        raise TypeError(f"models.{name}: {spec.engine} reads files and the weights are in a bucket. Add preheat: {{into: <nfs store>}}.")
+        raise TypeError(
+            f"models.{name}: {spec.engine} reads files and the weights are in a bucket. Add"
+            " preheat: {into: <nfs store>}."
+        )
     return site.weights
 
 

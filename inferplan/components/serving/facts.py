@@ -8,13 +8,15 @@ from typing import Any
 from inferplan.components.handles import Endpoint, NodeTarget
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.storage.fields import Store
-from inferplan.components.storage.spec import WeightsSpec
+from inferplan.components.stores import WeightsSpec
 from inferplan.kube.facts import FilesFacts, ModelFacts
 
 # The facts that settings of engines are, by their path; "" for what other facts state.
 _MEANINGS = {
     "prompt_tokens": re.compile(r"(.+\.)?(max(Model|Seq|Input)Len|maxNumTokens)"),
-    "parts": re.compile(r"lora(Adapters|Artifacts)|scriptFile|generatorFile|(.+\.)?(checkpointPath|baseModel|adapter|file)"),
+    "parts": re.compile(
+        r"lora(Adapters|Artifacts)|scriptFile|generatorFile|(.+\.)?(checkpointPath|baseModel|adapter|file)"
+    ),
     "code": re.compile(r"trustRemoteCode"),
     "": re.compile(
         r"servedModelName|modelName|workerAutoscaling\.maxReplicas|applications\.[^.]+\.(env|routePrefix|modelId)"
@@ -23,7 +25,12 @@ _MEANINGS = {
 }
 
 
-def model_facts(endpoint: Endpoint, spec: ServedModel, stores: Mapping[str, Store], target: NodeTarget | None = None) -> ModelFacts:
+def model_facts(
+    endpoint: Endpoint,
+    spec: ServedModel,
+    stores: Mapping[str, Store],
+    target: NodeTarget | None = None,
+) -> ModelFacts:
     weights = spec.stored_files
     facts = spec.facts_as(
         ModelFacts,
@@ -33,12 +40,20 @@ def model_facts(endpoint: Endpoint, spec: ServedModel, stores: Mapping[str, Stor
         protocols=[protocol.kind for protocol in endpoint.protocols],
         weights=None if weights is None else _files(weights, stores),
         artifacts={name: _files(each, stores) for name, each in spec.artifacts.items()},
-        preheat={} if spec.preheat is None else spec.preheat.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+        preheat=(
+            {}
+            if spec.preheat is None
+            else spec.preheat.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        ),
         accelerators=spec.accelerators_per_pod * spec.pods,
         replicas=spec.min_replicas,
         max_replicas=spec.max_replicas,
         signals=spec.scaling_signals,
-        traffic={} if spec.traffic is None else spec.traffic.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+        traffic=(
+            {}
+            if spec.traffic is None
+            else spec.traffic.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        ),
         slo={} if spec.slo is None else spec.slo.model_dump(mode="json", by_alias=True),
         batching=_batching(spec, target),
     )
@@ -49,7 +64,9 @@ def model_facts(endpoint: Endpoint, spec: ServedModel, stores: Mapping[str, Stor
 
 
 def _batching(spec: ServedModel, target: NodeTarget | None) -> Mapping[str, Any]:
-    """Return the facts of the engine that predictions read; empty without traffic, so that no other report depends on it."""
+    """Return the facts of the engine that predictions read; empty without traffic, so that no other
+    report depends on it.
+    """
     if spec.traffic is None or target is None or target.accelerator is None:
         return {}
     from inferplan.components.serving.scaling import cooldown_seconds
@@ -64,19 +81,35 @@ def _batching(spec: ServedModel, target: NodeTarget | None) -> Mapping[str, Any]
     return {**seconds, **({"image": image} if batching is None else batching.document(image))}
 
 
-def _without_meaning(settings: Mapping[str, Any], path: str, by_fact: dict[str, Any]) -> dict[str, Any]:
-    """Return `settings` without those that are facts of their own, which are moved to `by_fact`, by fact and path."""
+def _without_meaning(
+    settings: Mapping[str, Any], path: str, by_fact: dict[str, Any]
+) -> dict[str, Any]:
+    """Return `settings` without those that are facts of their own, which are moved to `by_fact`, by
+    fact and path.
+    """
     remaining = {}
     for key, value in settings.items():
-        fact = next((name for name, pattern in _MEANINGS.items() if pattern.fullmatch(f"{path}{key}")), None)
+        fact = next(
+            (name for name, pattern in _MEANINGS.items() if pattern.fullmatch(f"{path}{key}")), None
+        )
         if fact is not None:
-            parts = {f".{part}": each for part, each in value.items()} if isinstance(value, dict) else {"": value}
+            parts = (
+                {f".{part}": each for part, each in value.items()}
+                if isinstance(value, dict)
+                else {"": value}
+            )
             by_fact[fact] |= {f"{path}{key}{part}": each for part, each in parts.items()}
         else:
-            remaining[key] = _without_meaning(value, f"{path}{key}.", by_fact) if isinstance(value, dict) else value
+            remaining[key] = (
+                _without_meaning(value, f"{path}{key}.", by_fact)
+                if isinstance(value, dict)
+                else value
+            )
     return remaining
 
 
 def _files(files: WeightsSpec, stores: Mapping[str, Store]) -> FilesFacts:
     names = ("store", "path", "revision", "files", "size")
-    return FilesFacts(location=stores[files.store].location, **{name: getattr(files, name) for name in names})
+    return FilesFacts(
+        location=stores[files.store].location, **{name: getattr(files, name) for name in names}
+    )

@@ -1,4 +1,6 @@
-"""Replicas of one pod as a Deployment, and of several pods (a leader that serves, workers that join it) as a LeaderWorkerSet."""
+"""Replicas of one pod as a Deployment, and of several pods (a leader that serves, workers that join
+it) as a LeaderWorkerSet.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -18,7 +20,9 @@ from inferplan.kube.names import DOMAIN
 
 ROLE = f"{DOMAIN}/role"
 LEADER_ADDRESS, WORKER_INDEX = "$(LWS_LEADER_ADDRESS)", "$(LWS_WORKER_INDEX)"
-"""Variables that the operator sets in every container, in the spelling that Kubernetes expands in arguments."""
+"""Variables that the operator sets in every container, in the spelling that Kubernetes expands in
+arguments.
+"""
 
 
 def set_name(model: str) -> str:
@@ -29,27 +33,39 @@ def scale_target(name: str, spec: PlacedModel) -> dict[str, str]:
     """Return the workload of model `name`, as a scaler names it."""
     if spec.pods == 1:
         return {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
-    return {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": set_name(name)}
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "name": set_name(name),
+    }
 
 
 def answering(name: str) -> dict[str, str]:
-    """Return the labels of the pods that serve the model: replicas of one pod, and leaders of several, but never workers."""
+    """Return the labels of the pods that serve the model: replicas of one pod, and leaders of
+    several, but never workers.
+    """
     return {**selector(workload.COMPONENT, name), ROLE: "leader"}
 
 
 def _surge(spec: PlacedModel) -> tuple[int, int]:
-    """Return maxSurge and maxUnavailable. In place, a replica's accelerators are free before its successor requests them, even in a full pool."""
+    """Return maxSurge and maxUnavailable. In place, a replica's accelerators are free before its
+    successor requests them, even in a full pool.
+    """
     return (1, 0) if spec.rollout == "surge" else (0, 1)
 
 
-def deployment(name: str, spec: PlacedModel, pod: core.PodTemplateSpecArgsDict, *, times: Timing) -> apps.DeploymentSpecArgsDict:
+def deployment(
+    name: str, spec: PlacedModel, pod: core.PodTemplateSpecArgsDict, *, times: Timing
+) -> apps.DeploymentSpecArgsDict:
     max_surge, max_unavailable = _surge(spec)
     return apps.DeploymentSpecArgsDict(
         replicas=spec.min_replicas,
         selector=meta.LabelSelectorArgsDict(match_labels=selector(workload.COMPONENT, name)),
         strategy=apps.DeploymentStrategyArgsDict(
             type="RollingUpdate",
-            rolling_update=apps.RollingUpdateDeploymentArgsDict(max_surge=max_surge, max_unavailable=max_unavailable),
+            rolling_update=apps.RollingUpdateDeploymentArgsDict(
+                max_surge=max_surge, max_unavailable=max_unavailable
+            ),
         ),
         progress_deadline_seconds=times.progress_deadline,
         revision_history_limit=3,
@@ -73,17 +89,23 @@ def leader_worker_set(
         name,
         api_version="leaderworkerset.x-k8s.io/v1",
         kind="LeaderWorkerSet",
-        metadata=workload.object_meta(name, site, called=set_name(name), queued=True, annotations=waits),
+        metadata=workload.object_meta(
+            name, site, called=set_name(name), queued=True, annotations=waits
+        ),
         spec={
             "replicas": spec.min_replicas,
             "startupPolicy": "LeaderCreated",
             "rolloutStrategy": {
                 "type": "RollingUpdate",
-                "rollingUpdateConfiguration": {"maxSurge": max_surge, "maxUnavailable": max_unavailable},
+                "rollingUpdateConfiguration": {
+                    "maxSurge": max_surge,
+                    "maxUnavailable": max_unavailable,
+                },
             },
             "leaderWorkerTemplate": {
                 "size": spec.pods,
-                # When one rank is lost, the others wait for it indefinitely, so all of them restart.
+                # When one rank is lost, the others wait for it indefinitely, so all of them
+                # restart.
                 "restartPolicy": "RecreateGroupOnPodRestart",
                 "leaderTemplate": manifest(leader),
                 "workerTemplate": manifest(worker),
@@ -98,15 +120,30 @@ def leader_of(server: workload.Server) -> workload.Server:
 
 
 def worker_of(server: workload.Server, keys: Collection[SecretRef]) -> workload.Server:
-    """Return the server of the other pods of a replica: they serve no requests, so they have no port, no probe and none of the `keys`."""
-    secrets = {name: reference for name, reference in server.secret_env.items() if reference not in keys}
-    return replace(server, args=server.worker_args, ports={}, secret_env=secrets, labels={**server.labels, ROLE: "worker"})
+    """Return the server of the other pods of a replica: they serve no requests, so they have no
+    port, no probe and none of the `keys`.
+    """
+    secrets = {
+        name: reference for name, reference in server.secret_env.items() if reference not in keys
+    }
+    return replace(
+        server,
+        args=server.worker_args,
+        ports={},
+        secret_env=secrets,
+        labels={**server.labels, ROLE: "worker"},
+    )
 
 
 def pod_edges(
     chosen: Mapping[str, str],
-) -> tuple[list[networking.NetworkPolicyIngressRuleArgsDict], list[networking.NetworkPolicyEgressRuleArgsDict]]:
-    """Return the ingress and egress rules between pods with the labels `chosen`, on ports that their engine picks."""
+) -> tuple[
+    list[networking.NetworkPolicyIngressRuleArgsDict],
+    list[networking.NetworkPolicyEgressRuleArgsDict],
+]:
+    """Return the ingress and egress rules between pods with the labels `chosen`, on ports that
+    their engine picks.
+    """
     picked = [networking.NetworkPolicyPortArgsDict(port=1024, end_port=65_535, protocol="TCP")]
     return (
         [networking.NetworkPolicyIngressRuleArgsDict(from_=[pods(chosen)], ports=picked)],

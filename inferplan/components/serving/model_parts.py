@@ -1,4 +1,6 @@
-"""The parts of a served model, each for one reader: who calls it, stores its files, places its pods, sizes them, waits for them. Engines answer."""
+"""The parts of a served model, each for one reader: who calls it, stores its files, places its
+pods, sizes them, waits for them. Engines answer.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,15 +12,30 @@ from pydantic import Field, PositiveInt, field_validator
 from inferplan.components.handles import ModelTensors, NodeTarget, TextTensors
 from inferplan.components.preheat.spec import ArtifactSpec, PreheatSpec
 from inferplan.components.serving.affinity import AffinitySpec
-from inferplan.components.serving.pod_settings import RESERVED_ENV, EnvValue, ModelResources, PodSettings
+from inferplan.components.serving.pod_settings import (
+    RESERVED_ENV,
+    EnvValue,
+    ModelResources,
+    PodSettings,
+)
 from inferplan.components.serving.scaling_spec import ReplicaRange
-from inferplan.components.spec import LISTED_ONCE, Bytes, DnsLabel, PinnedImage, Spec, SpecError, rule
-from inferplan.components.storage.spec import WeightsSpec
+from inferplan.components.spec import (
+    LISTED_ONCE,
+    Bytes,
+    DnsLabel,
+    PinnedImage,
+    Spec,
+    SpecError,
+    rule,
+)
+from inferplan.components.stores import WeightsSpec
 
 
 @dataclass(frozen=True, kw_only=True)
 class CpuBuild:
-    """The `program` of an engine's build for CPUs, which takes the servers' arguments without the options that it `lacks`."""
+    """The `program` of an engine's build for CPUs, which takes the servers' arguments without the
+    options that it `lacks`.
+    """
 
     program: str
     lacks: frozenset[str]
@@ -29,7 +46,9 @@ class CalledModel(Spec):
     """The part of the gateway and its clients."""
 
     calls_are_few: ClassVar[bool] = False
-    """True if every call that may pass a gateway can be listed with its path, which some gateways need."""
+    """True if every call that may pass a gateway can be listed with its path, which some gateways
+    need.
+    """
 
     cpu_build: ClassVar[CpuBuild | None] = None
     """The engine's build for CPUs, with which a rehearsal answers; None if it has none."""
@@ -50,17 +69,23 @@ class CalledModel(Spec):
 
     @property
     def why_no_prompts(self) -> str:
-        """The inputs or outputs that keep the model from taking prompts, as a clause; empty if none does or they are not declared."""
+        """The inputs or outputs that keep the model from taking prompts, as a clause; empty if none
+        does or they are not declared.
+        """
         return ""
 
     @property
     def tensors(self) -> tuple[ModelTensors, ...]:
-        """The inputs and outputs of the models that clients call, as far as the stack file declares them."""
+        """The inputs and outputs of the models that clients call, as far as the stack file declares
+        them.
+        """
         return ()
 
     @property
     def operator_services(self) -> tuple[str, ...]:
-        """Services that an operator creates for this model: the parts of their names after the model's name and a hyphen."""
+        """Services that an operator creates for this model: the parts of their names after the
+        model's name and a hyphen.
+        """
         return ()
 
 
@@ -71,19 +96,32 @@ class StoredModel(Spec):
     weights: WeightsSpec | None = None
     """The files of the model. Omit them where the image or the code brings the model."""
     preheat: PreheatSpec | None = None
-    """Copies the weights to a shared store before the first server starts. Omit it if the engine reads the store itself."""
+    """Copies the weights to a shared store before the first server starts. Omit it if the engine
+    reads the store itself.
+    """
     artifacts: Annotated[dict[DnsLabel, ArtifactSpec], Field(max_length=16)] = {}
-    """Further files by name: adapters, a tokenizer, engines. They are preheated like the weights and mounted at /artifacts/<name>."""
+    """Further files by name: adapters, a tokenizer, engines. They are preheated like the weights
+    and mounted at /artifacts/<name>.
+    """
 
     @rule
     def _files_have_a_source(self) -> Iterator[str]:
         if self.stored_files is None and self.preheat is not None:
-            yield "preheat copies weights, but the model has none. Add weights: {store, path}, or remove preheat"
+            yield (
+                "preheat copies weights, but the model has none. Add weights: {store, path}, or"
+                " remove preheat"
+            )
         if self.weights is None and (reader := self.reader_of_weights) is not None:
-            yield f"Missing weights: {reader} reads them. Add weights: {{store: <store>, path: <directory>}}"
+            yield (
+                f"Missing weights: {reader} reads them. Add weights: {{store: <store>, path:"
+                " <directory>}"
+            )
         if self.artifacts and self.preheat is None:
             listed = ", ".join(self.artifacts)
-            yield f"artifacts ({listed}) need preheat, which copies them next to the weights. Add preheat: {{into: <store>}}"
+            yield (
+                f"artifacts ({listed}) need preheat, which copies them next to the weights. Add"
+                " preheat: {into: <store>}"
+            )
 
     @property
     def stored_files(self) -> WeightsSpec | None:
@@ -97,25 +135,35 @@ class StoredModel(Spec):
 
     @property
     def reader_of_weights(self) -> str | None:
-        """The part of the model that reads weights; None if the image or the code can bring the model."""
+        """The part of the model that reads weights; None if the image or the code can bring the
+        model.
+        """
         return None
 
     @property
     def builds_engines(self) -> bool:
-        """True if a Job builds engines from the weights, on one node for all, so weights must be on shared storage."""
+        """True if a Job builds engines from the weights, on one node for all, so weights must be on
+        shared storage.
+        """
         return False
 
     @property
     def reads_buckets(self) -> bool:
-        """True if the engine reads an S3 store itself; otherwise its weights must be preheated to a share."""
+        """True if the engine reads an S3 store itself; otherwise its weights must be preheated to a
+        share.
+        """
         return False
 
     def folder_on(self, target: NodeTarget) -> str | None:  # noqa: ARG002 - engines that compile read it
-        """The directory on the preheat's store that pods on `target` may write to; None if they write to none."""
+        """The directory on the preheat's store that pods on `target` may write to; None if they
+        write to none.
+        """
         return None
 
     def problems_of_files(self, directory: Path, target: NodeTarget) -> Iterator[str]:  # noqa: ARG002 - engines that know the files read it
-        """The problems of the model's files in `directory`, which the servers would meet on `target`."""
+        """The problems of the model's files in `directory`, which the servers would meet on
+        `target`.
+        """
         yield from ()
 
 
@@ -127,12 +175,16 @@ class PlacedModel(ReplicaRange):
     accelerators: Annotated[int, Field(ge=1, le=64)] | None = None
     """Accelerators of each replica. Default: the product of the parallel sizes."""
     queue: DnsLabel | None = None
-    """The queue of this stack that pods wait in until its quota has room. Default: none; they start immediately."""
+    """The queue of this stack that pods wait in until its quota has room. Default: none; they start
+    immediately.
+    """
     queue_priority: DnsLabel | None = None
     """One of the queue's priorities."""
     affinity: AffinitySpec = AffinitySpec()
     rollout: Literal["inPlace", "surge"] = "inPlace"
-    """`inPlace` frees a replica's accelerators before its successor starts; `surge` starts the successor first and needs free accelerators."""
+    """`inPlace` frees a replica's accelerators before its successor starts; `surge` starts the
+    successor first and needs free accelerators.
+    """
 
     can_span_nodes: ClassVar[bool] = False
     """True if one replica can have accelerators of several nodes."""
@@ -159,12 +211,16 @@ class PlacedModel(ReplicaRange):
 
     @property
     def spans_nodes(self) -> bool:
-        """True if the accelerators of one replica are on several nodes, which then exchange every layer's results."""
+        """True if the accelerators of one replica are on several nodes, which then exchange every
+        layer's results.
+        """
         return self.pods > 1
 
     @property
     def companions(self) -> Mapping[str, str]:
-        """The total requests of further pods without accelerators, by resource; `pods` is their number."""
+        """The total requests of further pods without accelerators, by resource; `pods` is their
+        number.
+        """
         return {}
 
     @property
@@ -173,18 +229,33 @@ class PlacedModel(ReplicaRange):
         return self.device_share
 
     def spare_accelerators(self, target: NodeTarget, accelerators_of_others: int) -> int:
-        """The accelerators of the pool `target` that are free while all models run; negative if there are too few."""
-        return target.nodes * target.capacity.accelerators - accelerators_of_others - self.most_accelerators
+        """The accelerators of the pool `target` that are free while all models run; negative if
+        there are too few.
+        """
+        return (
+            target.nodes * target.capacity.accelerators
+            - accelerators_of_others
+            - self.most_accelerators
+        )
 
-    def shared_pool_errors(self, target: NodeTarget, accelerators_of_others: int) -> Iterator[SpecError]:
-        """Check that the model can be replaced on the pool `target`, where other models use `accelerators_of_others` accelerators."""
-        total, needed = target.nodes * target.capacity.accelerators, self.accelerators_per_pod * self.pods
+    def shared_pool_errors(
+        self, target: NodeTarget, accelerators_of_others: int
+    ) -> Iterator[SpecError]:
+        """Check that the model can be replaced on the pool `target`, where other models use
+        `accelerators_of_others` accelerators.
+        """
+        total, needed = (
+            target.nodes * target.capacity.accelerators,
+            self.accelerators_per_pod * self.pods,
+        )
         spare = self.spare_accelerators(target, accelerators_of_others)
         if self.rollout == "surge" and needed > spare:
             yield SpecError(
                 ("rollout",),
-                f"surge starts a successor before it stops a replica, and pool {target.pool!r} has {max(0, spare)} of its {total} accelerators free "
-                f"where {needed} {'is' if needed == 1 else 'are'} needed: it would wait indefinitely. Use inPlace, or enlarge the pool",
+                f"surge starts a successor before it stops a replica, and pool {target.pool!r} has"
+                f" {max(0, spare)} of its {total} accelerators free where {needed}"
+                f" {'is' if needed == 1 else 'are'} needed: it would wait indefinitely. Use"
+                " inPlace, or enlarge the pool",
             )
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:  # noqa: ARG002 - engines that judge the pool read it
@@ -200,11 +271,15 @@ class SizedModel(PlacedModel):
     """The part of capacity: the resources of a pod."""
 
     keeps_objects: ClassVar[bool] = False
-    """True if the engine keeps its objects in /dev/shm and spills them to /tmp, so that both follow the pod's memory."""
+    """True if the engine keeps its objects in /dev/shm and spills them to /tmp, so that both follow
+    the pod's memory.
+    """
 
     resources: ModelResources = ModelResources()
     shared_memory: Bytes = "2Gi"
-    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11)."""
+    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi
+    (2026-11).
+    """
 
 
 class TimedModel(StoredModel, PlacedModel):
@@ -213,7 +288,9 @@ class TimedModel(StoredModel, PlacedModel):
     load_mib_per_second: PositiveInt = 200
     """The lowest rate of reading weights. With their size, it sets the startup budget."""
     warmup_seconds: Annotated[int, Field(ge=0, le=604_800)] | None = None
-    """Time after loading until the first answer; by default 300 on NVIDIA and 3600 on Gaudi, which compiles every bucket."""
+    """Time after loading until the first answer; by default 300 on NVIDIA and 3600 on Gaudi, which
+    compiles every bucket.
+    """
     drain_seconds: Annotated[int, Field(ge=0, le=3600)] = 60
     """Seconds that a terminating server has to finish running requests."""
 
@@ -224,7 +301,9 @@ class TimedModel(StoredModel, PlacedModel):
 
 
 class PodModel(TimedModel, SizedModel, PodSettings):
-    """The part of the workload: everything that a pod is made of, and nothing of callers and traffic."""
+    """The part of the workload: everything that a pod is made of, and nothing of callers and
+    traffic.
+    """
 
     reserved_env: ClassVar[Mapping[str, str]] = RESERVED_ENV
     """Variables that users cannot set, each with the reason."""
@@ -235,6 +314,8 @@ class PodModel(TimedModel, SizedModel, PodSettings):
     @field_validator("env")
     @classmethod
     def _env_leaves_reserved_names_alone(cls, env: dict[str, EnvValue]) -> dict[str, EnvValue]:
-        if taken := [f"{name} ({cls.reserved_env[name]})" for name in env if name in cls.reserved_env]:
+        if taken := [
+            f"{name} ({cls.reserved_env[name]})" for name in env if name in cls.reserved_env
+        ]:
             raise ValueError(f"{'; '.join(taken)} cannot be set here. Remove it.")
         return env

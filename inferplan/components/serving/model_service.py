@@ -1,4 +1,6 @@
-"""The objects of one model that is served from a Deployment or a LeaderWorkerSet, inside the cluster, the same for every engine."""
+"""The objects of one model that is served from a Deployment or a LeaderWorkerSet, inside the
+cluster, the same for every engine.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,17 +19,28 @@ from inferplan.components.serving.hardware import missing_libraries
 from inferplan.components.serving.model_parts import PodModel, StoredModel
 from inferplan.components.serving.scaling import scaler
 from inferplan.components.serving.served_model import ServedModel
-from inferplan.components.serving.volumes import FILES_VOLUME, artifact_gates, artifact_mounts, config_map_volume, key_of, weights_gate
+from inferplan.components.serving.volumes import (
+    FILES_VOLUME,
+    artifact_gates,
+    artifact_mounts,
+    config_map_volume,
+    key_of,
+    weights_gate,
+)
 from inferplan.components.serving.workload import object_meta
 from inferplan.kube.field_owners import SCALED
 from inferplan.kube.names import SERVER_KEY
 
 MODEL_SERVICE = "inferplan:serving:ModelService"
-"""The component type of every model. It names no engine: the URNs of a model's objects must survive a change of engine."""
+"""The component type of every model. It names no engine: the URNs of a model's objects must survive
+a change of engine.
+"""
 
 
 class ModelService(pulumi.ComponentResource):
-    """Deployment (or LeaderWorkerSet), Service, network policy, disruption budget, and a ConfigMap for files; exports `endpoint`."""
+    """Deployment (or LeaderWorkerSet), Service, network policy, disruption budget, and a ConfigMap
+    for files; exports `endpoint`.
+    """
 
     endpoint: Endpoint
 
@@ -49,60 +62,116 @@ class ModelService(pulumi.ComponentResource):
         metadata = object_meta(name, site)
         times = workload.budget(spec, site.target)
         identity = site.weights.identity if isinstance(site.weights, ObjectStore) else None
-        account_meta = object_meta(name, site, annotations=None if identity is None else identity.annotations)
-        account = core.ServiceAccount(name, metadata=account_meta, automount_service_account_token=False, opts=child)
+        account_meta = object_meta(
+            name, site, annotations=None if identity is None else identity.annotations
+        )
+        account = core.ServiceAccount(
+            name, metadata=account_meta, automount_service_account_token=False, opts=child
+        )
         if server.files:
             files = _files_map(name, site, server.files, opts=child)
-            server = replace(server, volumes=(*server.volumes, config_map_volume(FILES_VOLUME, files.metadata["name"], [*server.files])))
+            server = replace(
+                server,
+                volumes=(
+                    *server.volumes,
+                    config_map_volume(FILES_VOLUME, files.metadata["name"], [*server.files]),
+                ),
+            )
         server = _with_verified_files(_restarted_with_its_key(server, site), spec, site)
-        template = partial(workload.server_pod, name, spec, target=site.target, times=times, service_account=account.metadata["name"])
+        template = partial(
+            workload.server_pod,
+            name,
+            spec,
+            target=site.target,
+            times=times,
+            service_account=account.metadata["name"],
+        )
         target = groups.scale_target(name, spec)
         # The number of replicas of a scaled workload belongs to its scaler.
-        opened = gated(self, prepare(site, child), times.rollout, SCALED[target["kind"]] if spec.scaling else ())
+        opened = gated(
+            self,
+            prepare(site, child),
+            times.rollout,
+            SCALED[target["kind"]] if spec.scaling else (),
+        )
         leader = groups.leader_of(server)
         if spec.pods == 1:
-            # Kueue's webhook writes the queue into the pods as well; because it is also declared here, no later update removes it.
+            # Kueue's webhook writes the queue into the pods as well; because it is also declared
+            # here, no later update removes it.
             pod = template(replace(leader, labels={**leader.labels, **site.queue_labels}))
             deployment = groups.deployment(name, spec, pod, times=times)
-            apps.Deployment(name, metadata=object_meta(name, site, queued=True), spec=deployment, opts=opened)
+            apps.Deployment(
+                name, metadata=object_meta(name, site, queued=True), spec=deployment, opts=opened
+            )
         else:
             worker = groups.worker_of(server, site.server_key_marks)
-            groups.leader_worker_set(name, spec, template(leader), template(worker), site=site, opts=opened)
+            groups.leader_worker_set(
+                name, spec, template(leader), template(worker), site=site, opts=opened
+            )
         scaler(name, spec, site, target=target, metadata=metadata, times=times, opts=child)
-        core.Service(name, metadata=metadata, spec=_service(groups.answering(name), server.ports), opts=child)
-        networking.NetworkPolicy(name, metadata=metadata, spec=_edges(name, spec, site, endpoint), opts=child)
+        core.Service(
+            name, metadata=metadata, spec=_service(groups.answering(name), server.ports), opts=child
+        )
+        networking.NetworkPolicy(
+            name, metadata=metadata, spec=_edges(name, spec, site, endpoint), opts=child
+        )
         if spec.max_replicas > 1:
             chosen = meta.LabelSelectorArgsDict(match_labels=selector(workload.COMPONENT, name))
-            one_at_a_time = policy.PodDisruptionBudgetSpecArgsDict(max_unavailable=1, selector=chosen)
+            one_at_a_time = policy.PodDisruptionBudgetSpecArgsDict(
+                max_unavailable=1, selector=chosen
+            )
             policy.PodDisruptionBudget(name, metadata=metadata, spec=one_at_a_time, opts=child)
         self.endpoint = endpoint
         self.register_outputs({"host": endpoint.host, "port": endpoint.protocols[0].port})
 
 
-def _files_map(name: str, site: Site, files: Mapping[str, str], *, opts: pulumi.ResourceOptions) -> core.ConfigMap:
-    """Create the ConfigMap of an engine's small files, named by content: a change creates a new one, and old pods keep theirs."""
+def _files_map(
+    name: str, site: Site, files: Mapping[str, str], *, opts: pulumi.ResourceOptions
+) -> core.ConfigMap:
+    """Create the ConfigMap of an engine's small files, named by content: a change creates a new
+    one, and old pods keep theirs.
+    """
     data = {key_of(path): text for path, text in files.items()}
-    called = bounded(f"{name}-files", content_key(*(part for item in sorted(data.items()) for part in item)))
-    return core.ConfigMap(called, metadata=object_meta(name, site, called=called), data=data, immutable=True, opts=opts)
+    called = bounded(
+        f"{name}-files", content_key(*(part for item in sorted(data.items()) for part in item))
+    )
+    return core.ConfigMap(
+        called,
+        metadata=object_meta(name, site, called=called),
+        data=data,
+        immutable=True,
+        opts=opts,
+    )
 
 
 def _with_verified_files(server: workload.Server, spec: StoredModel, site: Site) -> workload.Server:
-    gates = [*artifact_gates(site.artifacts, spec.preheat), *weights_gate(site.weights, server.mounts, spec.preheat)]
+    gates = [
+        *artifact_gates(site.artifacts, spec.preheat),
+        *weights_gate(site.weights, server.mounts, spec.preheat),
+    ]
     mounts = (*server.mounts, *artifact_mounts(site.artifacts))
     return replace(server, mounts=mounts, init_containers=(*gates, *server.init_containers))
 
 
 def _restarted_with_its_key(server: workload.Server, site: Site) -> workload.Server:
-    """Return `server` with a mark of each key that it reads in the pod template: it reads keys once, and would keep accepting old ones."""
-    marks = [mark for key, mark in site.server_key_marks.items() if key in server.secret_env.values()]
+    """Return `server` with a mark of each key that it reads in the pod template: it reads keys
+    once, and would keep accepting old ones.
+    """
+    marks = [
+        mark for key, mark in site.server_key_marks.items() if key in server.secret_env.values()
+    ]
     if not marks:
         return server
     mark = marks[0] if len(marks) == 1 else pulumi.Output.concat(marks[0], ",", *marks[1:])
     return replace(server, annotations={**server.annotations, SERVER_KEY: mark})
 
 
-def gated(component: pulumi.Resource, site: Site, rollout_seconds: int, ignored: Sequence[str] = ()) -> pulumi.ResourceOptions:
-    """Return the options of the object that starts servers: it waits for files and images, has the timeout of a rollout, and keeps `ignored` fields."""
+def gated(
+    component: pulumi.Resource, site: Site, rollout_seconds: int, ignored: Sequence[str] = ()
+) -> pulumi.ResourceOptions:
+    """Return the options of the object that starts servers: it waits for files and images, has the
+    timeout of a rollout, and keeps `ignored` fields.
+    """
     weights = site.weights
     gates = [weights.gate] if isinstance(weights, ModelMount) else []
     if isinstance(weights, ObjectStore) and weights.identity is not None:
@@ -111,23 +180,38 @@ def gated(component: pulumi.Resource, site: Site, rollout_seconds: int, ignored:
     timeout = f"{rollout_seconds}s"
     return pulumi.ResourceOptions(
         parent=component,
-        # No field of a pod names the Job that fills its share, or the role that lets it read: without this edge servers would
-        # start on an empty directory, or without credentials, which a pod gets only at admission. The gateway is a dependency
-        # because of a destroy: servers drain while the gateway still forwards their last responses.
-        depends_on=[gate for gate in (*gates, site.images, site.queue, *site.gateway_ready) if gate is not None],
+        # No field of a pod names the Job that fills its share, or the role that lets it read:
+        # without this edge servers would start on an empty directory, or without credentials, which
+        # a pod gets only at admission. The gateway is a dependency because of a destroy: servers
+        # drain while the gateway still forwards their last responses.
+        depends_on=[
+            gate
+            for gate in (*gates, site.images, site.queue, *site.gateway_ready)
+            if gate is not None
+        ],
         custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
         ignore_changes=list(ignored) or None,
     )
 
 
-def _edges(name: str, spec: PodModel, site: Site, endpoint: Endpoint) -> networking.NetworkPolicySpecArgsDict:
-    """Return the network policy: the gateway reaches the ports of the endpoint's protocols, pods reach each other, their bucket and their egress."""
+def _edges(
+    name: str, spec: PodModel, site: Site, endpoint: Endpoint
+) -> networking.NetworkPolicySpecArgsDict:
+    """Return the network policy: the gateway reaches the ports of the endpoint's protocols, pods
+    reach each other, their bucket and their egress.
+    """
     ports = sorted({protocol.port for protocol in endpoint.protocols})
     own = selector(workload.COMPONENT, name)
-    inbound = networking.NetworkPolicyIngressRuleArgsDict(from_=[pods(site.gateway)], ports=tcp(*ports))
+    inbound = networking.NetworkPolicyIngressRuleArgsDict(
+        from_=[pods(site.gateway)], ports=tcp(*ports)
+    )
     inside, outside = ([], []) if spec.pods == 1 else groups.pod_edges(own)
     buckets = store_edges(site.weights) if isinstance(site.weights, ObjectStore) else []
-    return network_policy(own, ingress=[inbound, *inside], egress=[*buckets, *outside, *server_edges(spec.egress.edges())])
+    return network_policy(
+        own,
+        ingress=[inbound, *inside],
+        egress=[*buckets, *outside, *server_edges(spec.egress.edges())],
+    )
 
 
 def _service(chosen: Mapping[str, str], ports: Mapping[str, int]) -> core.ServiceSpecArgsDict:
@@ -136,7 +220,13 @@ def _service(chosen: Mapping[str, str], ports: Mapping[str, int]) -> core.Servic
         type="ClusterIP",
         selector=dict(chosen),
         ports=[
-            core.ServicePortArgsDict(name=port, port=number, target_port=port, protocol="TCP", app_protocol=protocols.get(port, "http"))
+            core.ServicePortArgsDict(
+                name=port,
+                port=number,
+                target_port=port,
+                protocol="TCP",
+                app_protocol=protocols.get(port, "http"),
+            )
             for port, number in ports.items()
         ],
     )

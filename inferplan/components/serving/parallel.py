@@ -7,7 +7,7 @@ from pydantic import Field
 
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.spec import Spec, rule
-from inferplan.components.storage.spec import WeightsSpec
+from inferplan.components.stores import WeightsSpec
 
 
 class ParallelSizes(Spec):
@@ -24,7 +24,10 @@ class ParallelSizes(Spec):
 
     @property
     def sizes(self) -> str:
-        return f"tensorParallelSize {self.tensor_parallel_size} x pipelineParallelSize {self.pipeline_parallel_size} = {self.world_size}"
+        return (
+            f"tensorParallelSize {self.tensor_parallel_size} x pipelineParallelSize"
+            f" {self.pipeline_parallel_size} = {self.world_size}"
+        )
 
 
 class ShardedModel(ParallelSizes, ServedModel):
@@ -40,4 +43,7 @@ class ShardedModel(ParallelSizes, ServedModel):
     @rule
     def _shards_use_every_card(self) -> Iterator[str]:
         if self.accelerators is not None and self.world_size != self.accelerators:
-            yield f"{self.sizes}, but accelerators is {self.accelerators}. Make them equal, or leave accelerators out."
+            yield (
+                f"{self.sizes}, but accelerators is {self.accelerators}. Make them equal, or leave"
+                " accelerators out."
+            )

@@ -1,4 +1,6 @@
-"""The settings of a model's pods that Kubernetes defines: variables from Secrets, volumes, tolerations, classes."""
+"""The settings of a model's pods that Kubernetes defines: variables from Secrets, volumes,
+tolerations, classes.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
@@ -7,25 +9,59 @@ from pydantic import Discriminator, Field, NonNegativeInt, StringConstraints, Ta
 
 from inferplan.components.images.spec import PullSecrets
 from inferplan.components.serving.egress_spec import EgressSpec
-from inferplan.components.spec import Bytes, Cpu, DnsLabel, DnsName, LabelKey, LabelValue, Spec, checked, duplicates, rule
+from inferplan.components.spec import (
+    Bytes,
+    Cpu,
+    DnsLabel,
+    DnsName,
+    LabelKey,
+    LabelValue,
+    Spec,
+    checked,
+    duplicates,
+    rule,
+)
 from inferplan.kube.quantity import bytes_of
 
 EnvName = Annotated[
     str,
     StringConstraints(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", max_length=128),
-    Field(description="The name of a variable: letters, digits, '_', '-' and '.', not starting with a digit."),
+    Field(
+        description=(
+            "The name of a variable: letters, digits, '_', '-' and '.', not starting with a digit."
+        )
+    ),
 ]
 # Not "." and nothing that starts with "..".
-DataKey = Annotated[str, StringConstraints(pattern=r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$", max_length=253)]
+DataKey = Annotated[
+    str, StringConstraints(pattern=r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$", max_length=253)
+]
 # Directories that inferplan mounts, or that belong to the system.
 _MOUNTED = (
-    *("/dev", "/proc", "/sys", "/tmp", "/cache"),  # noqa: S108 - paths in a container, where nothing is created here
-    *("/models", "/artifacts", "/repository", "/bind", "/engines", "/launch", "/settings", "/ca", "/var/log/habana_logs"),
+    *(
+        "/dev",
+        "/proc",
+        "/sys",
+        "/tmp",  # noqa: S108 - paths in a container, where nothing is created here
+        "/cache",
+    ),
+    *(
+        "/models",
+        "/artifacts",
+        "/repository",
+        "/bind",
+        "/engines",
+        "/launch",
+        "/settings",
+        "/ca",
+        "/var/log/habana_logs",
+    ),
 )
 
 _PAGE = 2 * 2**20
 _ANNOTATION_BYTES = 128 * 2**10
-# Set by us or by the device plugin: a literal here would override an allocation, a key or a path that something else relies on.
+# Set by us or by the device plugin: a literal here would override an allocation, a key or a path
+# that something else relies on.
 RESERVED_ENV = {
     "HABANA_VISIBLE_DEVICES": "the device plugin sets it; a literal would override the allocation",
     "HABANA_VISIBLE_MODULES": "the device plugin sets it; a literal would override the allocation",
@@ -37,21 +73,28 @@ RESERVED_ENV = {
 
 def _whole_pages(size: str) -> Iterator[str]:
     if bytes_of(size) % _PAGE:
-        yield f"{size!r} is not a multiple of 2Mi, the size of a huge page. Use a multiple, for example 1Gi"
+        yield (
+            f"{size!r} is not a multiple of 2Mi, the size of a huge page. Use a multiple, for"
+            " example 1Gi"
+        )
 
 
 HugePages = Annotated[Bytes, checked(_whole_pages)]
 
 
 class ModelResources(Spec):
-    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
+    """The requests of one replica, except accelerators. Default: its share of the node, in
+    proportion to its accelerators.
+    """
 
     cpu: Cpu | None = None
     """CPU request; there is no CPU limit, since throttling stalls the accelerator."""
     memory: Bytes | None = None
     """Memory, request and limit alike; shared memory counts against it."""
     hugepages2_mi: HugePages | None = Field(default=None, alias="hugepages2Mi")
-    """2 MiB huge pages, request and limit alike; on Gaudi by default the accelerator table's value for each accelerator."""
+    """2 MiB huge pages, request and limit alike; on Gaudi by default the accelerator table's value
+    for each accelerator.
+    """
 
 
 class SecretKey(Spec):
@@ -86,11 +129,19 @@ class Toleration(Spec):
     @rule
     def _fields_match(self) -> Iterator[str]:
         if self.key is None:
-            yield "A toleration without key matches every taint, also of broken nodes. Add key: <key of the taint>"
+            yield (
+                "A toleration without key matches every taint, also of broken nodes. Add key: <key"
+                " of the taint>"
+            )
         if self.operator == "Exists" and self.value:
-            yield f"operator Exists matches every value, but value is {self.value!r}. Remove value, or use operator: Equal"
+            yield (
+                f"operator Exists matches every value, but value is {self.value!r}. Remove value,"
+                " or use operator: Equal"
+            )
         if self.toleration_seconds is not None and self.effect != "NoExecute":
-            yield "tolerationSeconds requires effect: NoExecute. Set it, or remove tolerationSeconds"
+            yield (
+                "tolerationSeconds requires effect: NoExecute. Set it, or remove tolerationSeconds"
+            )
 
 
 class ClaimSource(Spec):
@@ -109,12 +160,20 @@ class ConfigMapSource(Spec):
 
 def _free_path(path: str) -> Iterator[str]:
     if any(part in ("", ".", "..") for part in path.split("/")[1:]):
-        yield f"{path!r} is not a directory to mount at. Use an absolute path without '.', '..' or double slashes"
+        yield (
+            f"{path!r} is not a directory to mount at. Use an absolute path without '.', '..' or"
+            " double slashes"
+        )
     if taken := next((each for each in _MOUNTED if f"{path}/".startswith(f"{each}/")), None):
-        yield f"{path!r} is in {taken}, which inferplan or the system mounts. Use another directory, for example /data"
+        yield (
+            f"{path!r} is in {taken}, which inferplan or the system mounts. Use another directory,"
+            " for example /data"
+        )
 
 
-MountPath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f\\:]*$", max_length=512), checked(_free_path)]
+MountPath = Annotated[
+    str, StringConstraints(pattern=r"^/[^\x00-\x1f\\:]*$", max_length=512), checked(_free_path)
+]
 
 
 class ExtraVolume(Spec):
@@ -124,7 +183,12 @@ class ExtraVolume(Spec):
     config_map: ConfigMapSource | None = None
     mount_path: MountPath
     """The directory in the containers."""
-    sub_path: Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f\\][^\x00-\x1f\\]*$", max_length=512)] | None = None
+    sub_path: (
+        Annotated[
+            str, StringConstraints(pattern=r"^[^/\x00-\x1f\\][^\x00-\x1f\\]*$", max_length=512)
+        ]
+        | None
+    ) = None
     """A path inside the volume. Default: the whole volume."""
     read_only: bool = True
     """False lets the pods write to a claim."""
@@ -132,7 +196,10 @@ class ExtraVolume(Spec):
     @rule
     def _one_source(self) -> Iterator[str]:
         if (self.persistent_volume_claim is None) == (self.config_map is None):
-            yield "A volume has one source. Set persistentVolumeClaim: {claimName} or configMap: {name}"
+            yield (
+                "A volume has one source. Set persistentVolumeClaim: {claimName} or configMap:"
+                " {name}"
+            )
         if self.config_map is not None and not self.read_only:
             yield "A ConfigMap is always read-only. Remove readOnly, or use persistentVolumeClaim"
         if self.sub_path is not None and ".." in self.sub_path.split("/"):
@@ -154,12 +221,17 @@ class PodSettings(Spec):
     priority_class_name: DnsName | None = None
     """The PriorityClass of the pods, which must exist."""
     scratch: MountPath | None = None
-    """The directory of the pods' own volumes for temporary files and caches. Default: /tmp and /cache, where they hide files of the image."""
+    """The directory of the pods' own volumes for temporary files and caches. Default: /tmp and
+    /cache, where they hide files of the image.
+    """
     scheduler_name: DnsName | None = None
     """The scheduler of the pods. Default: the cluster's default scheduler."""
     tolerations: Annotated[list[Toleration], Field(max_length=16)] = []
     """Further tolerations. The taints of the pool are tolerated without them."""
-    volumes: Annotated[dict[Annotated[DnsLabel, StringConstraints(max_length=56)], ExtraVolume], Field(max_length=16)] = {}
+    volumes: Annotated[
+        dict[Annotated[DnsLabel, StringConstraints(max_length=56)], ExtraVolume],
+        Field(max_length=16),
+    ] = {}
     """Further volumes by name, from existing claims and ConfigMaps."""
 
     @property
@@ -171,11 +243,17 @@ class PodSettings(Spec):
     @classmethod
     def _annotations_leave_ours_alone(cls, annotations: dict[str, str]) -> dict[str, str]:
         if reserved := [key for key in annotations if key.startswith("inferplan.dev/")]:
-            raise ValueError(f"{', '.join(reserved)} is an annotation that inferplan sets. Use another prefix")
-        # Kubernetes allows twice as much, also for the annotations that inferplan and operators add.
-        if (size := sum(len(each.encode()) for item in annotations.items() for each in item)) > _ANNOTATION_BYTES:
             raise ValueError(
-                f"The annotations have {size} bytes. Use at most {_ANNOTATION_BYTES}, and put files into a ConfigMap under volumes"
+                f"{', '.join(reserved)} is an annotation that inferplan sets. Use another prefix"
+            )
+        # Kubernetes allows twice as much, also for the annotations that inferplan and operators
+        # add.
+        if (
+            size := sum(len(each.encode()) for item in annotations.items() for each in item)
+        ) > _ANNOTATION_BYTES:
+            raise ValueError(
+                f"The annotations have {size} bytes. Use at most {_ANNOTATION_BYTES}, and put files"
+                " into a ConfigMap under volumes"
             )
         return annotations
 
@@ -183,5 +261,8 @@ class PodSettings(Spec):
     @classmethod
     def _mount_paths_differ(cls, volumes: dict[str, Any]) -> dict[str, Any]:
         if repeated := duplicates(each.mount_path for each in volumes.values()):
-            raise ValueError(f"{', '.join(repeated)} is the mountPath of more than one volume. Use a mountPath for each volume")
+            raise ValueError(
+                f"{', '.join(repeated)} is the mountPath of more than one volume. Use a mountPath"
+                " for each volume"
+            )
         return volumes

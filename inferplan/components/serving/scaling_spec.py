@@ -1,4 +1,6 @@
-"""The settings of the number of a model's replicas: a number, or a range and the signals that it follows."""
+"""The settings of the number of a model's replicas: a number, or a range and the signals that it
+follows.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,25 +11,42 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.components.spec import Spec, checked, rule
 
-Signal: TypeAlias = Literal["cpu", "waiting_requests", "kv_cache_percent", "queue_milliseconds", "requests_in_flight", "ongoing_requests"]
+Signal: TypeAlias = Literal[
+    "cpu",
+    "waiting_requests",
+    "kv_cache_percent",
+    "queue_milliseconds",
+    "requests_in_flight",
+    "ongoing_requests",
+]
 Percent = Annotated[int, Field(ge=1, le=100)]
 
 
 class ScalingSignals(Spec):
-    """The signals that the number of replicas follows. With several signals, the one that needs the most replicas decides."""
+    """The signals that the number of replicas follows. With several signals, the one that needs the
+    most replicas decides.
+    """
 
     cpu: Percent | None = None
-    """Average CPU use in percent of the CPU request, by a HorizontalPodAutoscaler. It needs no KEDA, and cannot be combined."""
+    """Average CPU use in percent of the CPU request, by a HorizontalPodAutoscaler. It needs no
+    KEDA, and cannot be combined.
+    """
     waiting_requests: PositiveInt | None = None
     """vLLM: waiting requests for each replica (vllm:num_requests_waiting)."""
     kv_cache_percent: Percent | None = None
     """vLLM: average use of the KV cache (vllm:kv_cache_usage_perc)."""
     queue_milliseconds: PositiveInt | None = None
-    """Triton, also behind TensorRT-LLM and PyTriton: average time of a request in the queue (nv_inference_queue_duration_us)."""
+    """Triton, also behind TensorRT-LLM and PyTriton: average time of a request in the queue
+    (nv_inference_queue_duration_us).
+    """
     requests_in_flight: PositiveInt | None = None
-    """Any engine: requests for each replica that the gateway has sent and that are not answered yet."""
+    """Any engine: requests for each replica that the gateway has sent and that are not answered
+    yet.
+    """
     ongoing_requests: PositiveFloat | None = None
-    """Ray Serve: requests for each replica of an application (target_ongoing_requests), by Ray's own autoscaler."""
+    """Ray Serve: requests for each replica of an application (target_ongoing_requests), by Ray's
+    own autoscaler.
+    """
 
     @property
     def names(self) -> list[Signal]:
@@ -56,14 +75,16 @@ QUEUE_TIME = ScalingSignals.model_validate({"queueMilliseconds": 100})
 """Of engines behind Triton."""
 
 POLLING_SECONDS = 15
-"""Seconds between two questions of KEDA, as in vLLM's production stack (its KEDA example, 2026-08)."""
+"""Seconds between two questions of KEDA, as in vLLM's production stack (its KEDA example, 2026-08).
+"""
 
 
 def _cooldown(seconds: int) -> Iterator[str]:
     if seconds < 2 * POLLING_SECONDS:
         yield (
-            f"{seconds} s is shorter than two measurements: KEDA reads the load every {POLLING_SECONDS} s, so one quiet moment between two requests "
-            f"would stop a replica that took minutes to load. Use at least {2 * POLLING_SECONDS}, or leave it out"
+            f"{seconds} s is shorter than two measurements: KEDA reads the load every"
+            f" {POLLING_SECONDS} s, so one quiet moment between two requests would stop a replica"
+            f" that took minutes to load. Use at least {2 * POLLING_SECONDS}, or leave it out"
         )
 
 
@@ -71,26 +92,44 @@ class ScalingSpec(Spec):
     """A number of replicas that follows the load, between `min` and `max`."""
 
     min: Annotated[int, Field(ge=0, le=1000)]
-    """The minimum number of replicas. With 0, the model stops when no requests come, and the next request at the gateway starts it."""
+    """The minimum number of replicas. With 0, the model stops when no requests come, and the next
+    request at the gateway starts it.
+    """
     max: Annotated[int, Field(ge=1, le=1000)]
     """The maximum number of replicas. The pool, the quota and the budget must have room for it."""
     on: ScalingSignals = ScalingSignals()
     """The signals that the number follows. Default: the engine's own."""
-    cooldown_seconds: Annotated[int, Field(le=86_400, json_schema_extra={"minimum": 2 * POLLING_SECONDS}), checked(_cooldown)] | None = None
-    """Seconds of low load before replicas stop, 30 at least. Default: the time that a replica needs to start, 5 minutes at least."""
+    cooldown_seconds: (
+        Annotated[
+            int,
+            Field(le=86_400, json_schema_extra={"minimum": 2 * POLLING_SECONDS}),
+            checked(_cooldown),
+        ]
+        | None
+    ) = None
+    """Seconds of low load before replicas stop, 30 at least. Default: the time that a replica needs
+    to start, 5 minutes at least.
+    """
 
     @rule
     def _bounds_and_signals_fit(self) -> Iterator[str]:
         if self.min > self.max:
-            yield f"min {self.min} is greater than max {self.max}. Raise max to at least {max(1, self.min)}, or lower min"
+            yield (
+                f"min {self.min} is greater than max {self.max}. Raise max to at least"
+                f" {max(1, self.min)}, or lower min"
+            )
         others = [to_camel(name) for name in self.on.names if name != "cpu"]
         if self.on.cpu is not None and others:
             yield (
-                f"on has cpu, which a HorizontalPodAutoscaler follows, and {', '.join(others)}, which KEDA follows; two scalers would work "
-                "against each other. Remove one of them"
+                f"on has cpu, which a HorizontalPodAutoscaler follows, and {', '.join(others)},"
+                " which KEDA follows; two scalers would work against each other. Remove one of"
+                " them"
             )
         if self.on.cpu is not None and self.min == 0:
-            yield "min is 0 and on is cpu, but no pod uses CPU at 0 replicas, so none would start again. Use min: 1, or other signals"
+            yield (
+                "min is 0 and on is cpu, but no pod uses CPU at 0 replicas, so none would start"
+                " again. Use min: 1, or other signals"
+            )
 
 
 def _form(value: object) -> str:
@@ -110,7 +149,9 @@ class ReplicaRange(Spec):
     """The queries of the signals that KEDA reads from Prometheus."""
 
     replicas: Replicas = 1
-    """Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods."""
+    """Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps
+    the model's objects without pods.
+    """
 
     @property
     def scaling(self) -> ScalingSpec | None:
@@ -119,7 +160,9 @@ class ReplicaRange(Spec):
 
     @property
     def scaling_signals(self) -> dict[Signal, float]:
-        """The signals that the number of replicas follows, with their targets; empty for a fixed number."""
+        """The signals that the number of replicas follows, with their targets; empty for a fixed
+        number.
+        """
         if self.scaling is None:
             return {}
         signals = self.scaling.on if self.scaling.on.names else self.default_signals

@@ -1,4 +1,6 @@
-"""The settings that models of every engine share. Validation of the stack checks that a pool, store and consumer exist."""
+"""The settings that models of every engine share. Validation of the stack checks that a pool, store
+and consumer exist.
+"""
 
 from abc import ABC
 from collections.abc import Collection, Iterator, Mapping
@@ -14,18 +16,25 @@ from inferplan.components.spec import FieldError, rule
 
 
 class ServedModel(CalledModel, PlannedTraffic, PodModel, ABC):
-    """The settings of models of every engine: where the weights come from, where they run, who may call them."""
+    """The settings of models of every engine: where the weights come from, where they run, who may
+    call them.
+    """
 
     reserved_names: ClassVar[Mapping[str, str]] = {}
-    """Names that no model of a stack may have, because servers of this engine would break, each with the reason."""
+    """Names that no model of a stack may have, because servers of this engine would break, each
+    with the reason.
+    """
 
     takes_public_names: ClassVar[bool] = False
     """True if the server can be told further names of its model, those of public routes."""
 
-    # A Deployment's pods are named after it, and a pod's host name ends at 63 characters: beyond this the random end is cut off.
+    # A Deployment's pods are named after it, and a pod's host name ends at 63 characters: beyond
+    # this the random end is cut off.
     longest_name: ClassVar[int] = 46
     longest_name_of: ClassVar[str] = "its pods' names"
-    """The objects whose names contain the model's name, which limits it to `longest_name` characters."""
+    """The objects whose names contain the model's name, which limits it to `longest_name`
+    characters.
+    """
 
     # Pods show their own settings.
     stated: ClassVar[Mapping[str, Any]] = dict.fromkeys(
@@ -34,10 +43,13 @@ class ServedModel(CalledModel, PlannedTraffic, PodModel, ABC):
 
     @rule
     def _signals_exist(self) -> Iterator[FieldError]:
-        if self.scaling is not None and (others := [name for name in self.scaling.on.names if name not in self.signals]):
+        if self.scaling is not None and (
+            others := [name for name in self.scaling.on.names if name not in self.signals]
+        ):
             listed = ", ".join(to_camel(name) for name in SIGNALS if name in self.signals)
             yield FieldError(
-                f"replicas.on has {', '.join(map(to_camel, others))}, which this model does not report (engine {self.engine}). Use one of {listed}",
+                f"replicas.on has {', '.join(map(to_camel, others))}, which this model does not"
+                f" report (engine {self.engine}). Use one of {listed}",
                 *("replicas", "on", to_camel(others[0])),
             )
 
@@ -47,5 +59,7 @@ class ServedModel(CalledModel, PlannedTraffic, PodModel, ABC):
         return False
 
     def unknown_options(self) -> Iterator[tuple[str, Collection[str], str]]:
-        """Yield each argument that the engine does not have, all options of the engine, and its name and version."""
+        """Yield each argument that the engine does not have, all options of the engine, and its
+        name and version.
+        """
         yield from ()

@@ -1,4 +1,6 @@
-"""The union of every engine's models, discriminated by `engine`, and the engine of each: a folder, a name and a case of `engine_of`."""
+"""The union of every engine's models, discriminated by `engine`, and the engine of each: a folder,
+a name and a case of `engine_of`.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, assert_never, get_args
@@ -13,9 +15,13 @@ from inferplan.components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from inferplan.components.serving.triton.spec import TritonSpec
 from inferplan.components.serving.vllm.spec import VllmSpec
 
-ModelSpec = Annotated[VllmSpec | TritonSpec | TensorrtLlmSpec | PyTritonSpec | RayServeSpec, Field(discriminator="engine")]
+ModelSpec = Annotated[
+    VllmSpec | TritonSpec | TensorrtLlmSpec | PyTritonSpec | RayServeSpec,
+    Field(discriminator="engine"),
+]
 MODEL_SPECS: Mapping[str, type[ServedModel]] = {
-    get_args(each.model_fields["engine"].annotation)[0]: each for each in get_args(get_args(ModelSpec)[0])
+    get_args(each.model_fields["engine"].annotation)[0]: each
+    for each in get_args(get_args(ModelSpec)[0])
 }
 """The specification of each engine's models."""
 

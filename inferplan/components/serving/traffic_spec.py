@@ -1,4 +1,6 @@
-"""The traffic that a model is planned for, and the objective of its users. Predictions and alerts read them; nothing that runs does."""
+"""The traffic that a model is planned for, and the objective of its users. Predictions and alerts
+read them; nothing that runs does.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,14 +9,22 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from inferplan.components.nodes.accelerators import Accelerator
 from inferplan.components.spec import Spec, checked, rule
+from inferplan.hardware.accelerators import Accelerator
 from inferplan.kube.quantity import milliseconds_of
 
 
 def _project_path(text: str) -> Iterator[str]:
-    if not all(text.split("/")) or {".", ".."} & set(text.split("/")) or "\\" in text or not text.isprintable():
-        yield f"{text!r} is not a path below the project's folder. Write names joined by slashes: traces/monday.jsonl"
+    if (
+        not all(text.split("/"))
+        or {".", ".."} & set(text.split("/"))
+        or "\\" in text
+        or not text.isprintable()
+    ):
+        yield (
+            f"{text!r} is not a path below the project's folder. Write names joined by slashes:"
+            " traces/monday.jsonl"
+        )
 
 
 Duration = Annotated[
@@ -38,25 +48,40 @@ class TrafficSpec(Spec):
     shared_prefix_percent: Annotated[int, Field(ge=0, le=99)] = 0
     """Share of a prompt that the prefix cache already has, such as a system prompt."""
     trace: Annotated[str, StringConstraints(max_length=512), checked(_project_path)] | None = None
-    """A file of recorded requests, below the project's folder: Mooncake's JSON lines or Azure's CSV (docs/prediction.md)."""
-    model: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$", max_length=200)] | None = None
-    """The published model whose layers this model has, as Hugging Face names it. Default: the model that the path of the weights names."""
+    """A file of recorded requests, below the project's folder: Mooncake's JSON lines or Azure's CSV
+    (docs/prediction.md).
+    """
+    model: (
+        Annotated[
+            str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$", max_length=200)
+        ]
+        | None
+    ) = None
+    """The published model whose layers this model has, as Hugging Face names it. Default: the model
+    that the path of the weights names.
+    """
 
     @rule
     def _means_or_trace(self) -> Iterator[str]:
         means = [to_camel(name) for name in _MEANS if getattr(self, name) is not None]
         missing = [to_camel(name) for name in _MEANS if getattr(self, name) is None]
         if self.trace is not None and means:
-            yield f"trace already has the requests, and {', '.join(means)} repeats them. Remove one of the two"
+            yield (
+                f"trace already has the requests, and {', '.join(means)} repeats them. Remove one"
+                " of the two"
+            )
         if self.trace is None and missing:
             yield (
-                f"Missing {', '.join(missing)}. Traffic is requestsPerSecond, inputTokens and outputTokens, or a trace. "
-                f"Add {'it' if len(missing) == 1 else 'them'}, or write trace: <file>"
+                f"Missing {', '.join(missing)}. Traffic is requestsPerSecond, inputTokens and"
+                f" outputTokens, or a trace. Add {'it' if len(missing) == 1 else 'them'}, or write"
+                " trace: <file>"
             )
 
 
 class SloSpec(Spec):
-    """The objective: times that at least `percentile` percent of the requests keep, and the percent of requests that succeed."""
+    """The objective: times that at least `percentile` percent of the requests keep, and the percent
+    of requests that succeed.
+    """
 
     ttft: Duration | None = None
     """Longest time to the first token of an answer."""
@@ -65,7 +90,9 @@ class SloSpec(Spec):
     percentile: Annotated[int, Field(ge=50, le=99)] = 95
     """Percent of the requests that keep the times."""
     availability: Annotated[float, Field(ge=50, lt=100)] | None = None
-    """Percent of the requests that do not fail on the server's side. Alerts of `monitoring.rules` watch it; predictions do not."""
+    """Percent of the requests that do not fail on the server's side. Alerts of `monitoring.rules`
+    watch it; predictions do not.
+    """
 
     @rule
     def _has_an_objective(self) -> Iterator[str]:
@@ -75,10 +102,12 @@ class SloSpec(Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class Batching:
-    """The batching of an engine, which shares its accelerators among requests, as far as a prediction depends on it.
+    """The batching of an engine, which shares its accelerators among requests, as far as a
+    prediction depends on it.
 
-    `framework` is the name of the engine's measured kernels; `memory_share` is a share of the free memory if `of_free`, else of all.
-    `sequences_field` is the key of `max_sequences` in a stack file.
+    `framework` is the name of the engine's measured kernels; `memory_share` is a share of the free
+    memory if `of_free`, else of all. `sequences_field` is the key of `max_sequences` in a stack
+    file.
     """
 
     framework: str
@@ -95,16 +124,24 @@ class Batching:
     sequences_field: str = "maxNumSeqs"
 
     def document(self, image: str | None) -> Mapping[str, Any]:
-        return {to_camel(name): value for name, value in (*vars(self).items(), ("image", image)) if value is not None}
+        return {
+            to_camel(name): value
+            for name, value in (*vars(self).items(), ("image", image))
+            if value is not None
+        }
 
 
 class PlannedTraffic(Spec):
     """The part of a model that only predictions and alerts read."""
 
     traffic: TrafficSpec | None = None
-    """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
+    """The requests to plan for. Plans and reports then show speed, capacity and the price of a
+    million tokens (docs/prediction.md).
+    """
     slo: SloSpec | None = None
-    """The objective. With `traffic`, a change that misses it is a risk of the report; with `monitoring.rules`, alerts watch it."""
+    """The objective. With `traffic`, a change that misses it is a risk of the report; with
+    `monitoring.rules`, alerts watch it.
+    """
 
     def batching(self, accelerator: Accelerator) -> Batching | None:  # noqa: ARG002 - engines with defaults for an accelerator read it
         """Return the batching of the engine on `accelerator`; None if no library predicts it."""

@@ -1,4 +1,6 @@
-"""Volumes of model pods: scratch space, the model's files, artifacts, and what the user adds; and init containers that verify files."""
+"""Volumes of model pods: scratch space, the model's files, artifacts, and what the user adds; and
+init containers that verify files.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -25,16 +27,36 @@ _LOGS_VOLUME = "habana-logs"
 
 
 def scratch(sizes: Scratch, target: NodeTarget) -> list[core.VolumeArgsDict]:
-    """Return the pod's own volumes: shared memory, temporary files, caches, and the logs of Gaudi's software."""
-    disks = {"tmp": size_quantity(sizes.tmp), "cache": size_quantity(sizes.cache), **({_LOGS_VOLUME: "1Gi"} if on_gaudi(target) else {})}
+    """Return the pod's own volumes: shared memory, temporary files, caches, and the logs of Gaudi's
+    software.
+    """
+    disks = {
+        "tmp": size_quantity(sizes.tmp),
+        "cache": size_quantity(sizes.cache),
+        **({_LOGS_VOLUME: "1Gi"} if on_gaudi(target) else {}),
+    }
     return [
-        core.VolumeArgsDict(name="shm", empty_dir=core.EmptyDirVolumeSourceArgsDict(medium="Memory", size_limit=size_quantity(sizes.shm))),
-        *(core.VolumeArgsDict(name=name, empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit=size)) for name, size in disks.items()),
+        core.VolumeArgsDict(
+            name="shm",
+            empty_dir=core.EmptyDirVolumeSourceArgsDict(
+                medium="Memory", size_limit=size_quantity(sizes.shm)
+            ),
+        ),
+        *(
+            core.VolumeArgsDict(
+                name=name, empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit=size)
+            )
+            for name, size in disks.items()
+        ),
     ]
 
 
 def scratch_mounts(spec: PodSettings, target: NodeTarget) -> list[core.VolumeMountArgsDict]:
-    paths = {"shm": "/dev/shm", **spec.scratch_paths, **({_LOGS_VOLUME: LOGS} if on_gaudi(target) else {})}  # noqa: S108 - volumes of the pod's own, not the node's directories
+    paths = {
+        "shm": "/dev/shm",  # noqa: S108 - volumes of the pod's own, not the node's directories
+        **spec.scratch_paths,
+        **({_LOGS_VOLUME: LOGS} if on_gaudi(target) else {}),
+    }
     return [core.VolumeMountArgsDict(name=name, mount_path=path) for name, path in paths.items()]
 
 
@@ -55,7 +77,10 @@ def extra_mounts(spec: PodSettings) -> list[core.VolumeMountArgsDict]:
     return [
         present(
             core.VolumeMountArgsDict(
-                name=f"extra-{name}", mount_path=each.mount_path, sub_path=each.sub_path, read_only=each.read_only or None
+                name=f"extra-{name}",
+                mount_path=each.mount_path,
+                sub_path=each.sub_path,
+                read_only=each.read_only or None,
             )
         )
         for name, each in sorted(spec.volumes.items())
@@ -63,21 +88,34 @@ def extra_mounts(spec: PodSettings) -> list[core.VolumeMountArgsDict]:
 
 
 def _claim(name: str, *, read_only: bool) -> core.PersistentVolumeClaimVolumeSourceArgsDict:
-    return present(core.PersistentVolumeClaimVolumeSourceArgsDict(claim_name=name, read_only=read_only or None))
+    return present(
+        core.PersistentVolumeClaimVolumeSourceArgsDict(claim_name=name, read_only=read_only or None)
+    )
 
 
 def model_volumes(weights: ModelMount | None) -> list[core.VolumeArgsDict]:
-    """Return the volume of the model's mounted files, if it has files: read-only, unless a container writes to the mount's folder.
+    """Return the volume of the model's mounted files, if it has files: read-only, unless a
+    container writes to the mount's folder.
 
-    A pod names a claim once: with two volumes of one claim the kubelet waits forever (kubernetes/kubernetes issues 51853 and 82526).
+    A pod names a claim once: with two volumes of one claim the kubelet waits forever
+    (kubernetes/kubernetes issues 51853 and 82526).
     """
     if weights is None:
         return []
-    return [core.VolumeArgsDict(name=MODEL_VOLUME, persistent_volume_claim=_claim(weights.claim.name, read_only=weights.folder is None))]
+    return [
+        core.VolumeArgsDict(
+            name=MODEL_VOLUME,
+            persistent_volume_claim=_claim(weights.claim.name, read_only=weights.folder is None),
+        )
+    ]
 
 
-def read_only_mount(volume: str, path: str, sub_path: str | None = None) -> core.VolumeMountArgsDict:
-    return present(core.VolumeMountArgsDict(name=volume, mount_path=path, sub_path=sub_path, read_only=True))
+def read_only_mount(
+    volume: str, path: str, sub_path: str | None = None
+) -> core.VolumeMountArgsDict:
+    return present(
+        core.VolumeMountArgsDict(name=volume, mount_path=path, sub_path=sub_path, read_only=True)
+    )
 
 
 def model_mounts(path: str, weights: ModelMount | None) -> list[core.VolumeMountArgsDict]:
@@ -85,14 +123,20 @@ def model_mounts(path: str, weights: ModelMount | None) -> list[core.VolumeMount
 
 
 def key_of(path: str) -> str:
-    """Return the ConfigMap key of the file at `path`: keys contain no slash, and these paths no two dots in a row."""
+    """Return the ConfigMap key of the file at `path`: keys contain no slash, and these paths no two
+    dots in a row.
+    """
     return path.replace("/", "..")
 
 
-def config_map_volume(volume: str, name: pulumi.Input[str], paths: Sequence[str]) -> core.VolumeArgsDict:
+def config_map_volume(
+    volume: str, name: pulumi.Input[str], paths: Sequence[str]
+) -> core.VolumeArgsDict:
     """Return a volume with the files of the ConfigMap `name` at their `paths`."""
     items = [core.KeyToPathArgsDict(key=key_of(path), path=path) for path in sorted(paths)]
-    return core.VolumeArgsDict(name=volume, config_map=core.ConfigMapVolumeSourceArgsDict(name=name, items=items))
+    return core.VolumeArgsDict(
+        name=volume, config_map=core.ConfigMapVolumeSourceArgsDict(name=name, items=items)
+    )
 
 
 def artifact_path(name: str) -> str:
@@ -101,35 +145,57 @@ def artifact_path(name: str) -> str:
 
 def artifact_mounts(artifacts: Mapping[str, ModelMount]) -> list[core.VolumeMountArgsDict]:
     """Return the mounts of `artifacts` from the volume of the weights, in the order of their names."""
-    return [read_only_mount(MODEL_VOLUME, artifact_path(name), mount.sub_path) for name, mount in sorted(artifacts.items())]
+    return [
+        read_only_mount(MODEL_VOLUME, artifact_path(name), mount.sub_path)
+        for name, mount in sorted(artifacts.items())
+    ]
 
 
-def artifact_gates(artifacts: Mapping[str, ModelMount], preheat: PreheatSpec | None) -> Iterator[core.ContainerArgsDict]:
-    """Yield an init container for each artifact that ends with an error unless its files are marked READY."""
+def artifact_gates(
+    artifacts: Mapping[str, ModelMount], preheat: PreheatSpec | None
+) -> Iterator[core.ContainerArgsDict]:
+    """Yield an init container for each artifact that ends with an error unless its files are marked
+    READY.
+    """
     for name, mount in zip(sorted(artifacts), artifact_mounts(artifacts), strict=True):
         yield gate(f"verified-{name}", ready_check(artifact_path(name)), mount, preheat)
 
 
 def weights_gate(
-    weights: ModelMount | ObjectStore | None, mounts: Sequence[core.VolumeMountArgsDict], preheat: PreheatSpec | None
+    weights: ModelMount | ObjectStore | None,
+    mounts: Sequence[core.VolumeMountArgsDict],
+    preheat: PreheatSpec | None,
 ) -> Iterator[core.ContainerArgsDict]:
-    """Yield an init container that ends with an error unless the mounted weights are marked READY; none if files have no mark."""
+    """Yield an init container that ends with an error unless the mounted weights are marked READY;
+    none if files have no mark.
+    """
     if isinstance(weights, ModelMount) and weights.marked:
-        mount = next(each for each in mounts if each["name"] == MODEL_VOLUME and each.get("sub_path") == weights.sub_path)
+        mount = next(
+            each
+            for each in mounts
+            if each["name"] == MODEL_VOLUME and each.get("sub_path") == weights.sub_path
+        )
         yield gate("verified", ready_check(str(mount["mount_path"])), mount, preheat)
 
 
-def gate(name: str, command: Sequence[str], mount: core.VolumeMountArgsDict, preheat: PreheatSpec | None) -> core.ContainerArgsDict:
-    """Return the init container `name` that runs `command` with one `mount`; if the command fails, the server does not start."""
+def gate(
+    name: str, command: Sequence[str], mount: core.VolumeMountArgsDict, preheat: PreheatSpec | None
+) -> core.ContainerArgsDict:
+    """Return the init container `name` that runs `command` with one `mount`; if the command fails,
+    the server does not start.
+    """
     return core.ContainerArgsDict(
         name=name,
         image=(preheat.image if preheat is not None else None) or default_image("preheat"),
         command=list(command),
         working_dir="/",
         env=no_devices(),
-        resources=core.ResourceRequirementsArgsDict(requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}),
+        resources=core.ResourceRequirementsArgsDict(
+            requests={"cpu": "10m", "memory": "32Mi"}, limits={"memory": "32Mi"}
+        ),
         security_context=container_security(read_only_root=True),
-        # The message appears in the pod's status, which people read first, and not in the log of a container that is gone.
+        # The message appears in the pod's status, which people read first, and not in the log of a
+        # container that is gone.
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=[mount],
     )

@@ -1,4 +1,6 @@
-"""The base class of model stores, and the field types that several kinds share: bucket names, networks, private CAs, paths."""
+"""The base class of model stores, and the field types that several kinds share: bucket names,
+networks, private CAs, paths.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from inferplan.kube.facts import StoreFacts
 _BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
 _RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 _RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
-# The instance metadata services of AWS: egress that includes them gives a pod the identity of its node.
+# The instance metadata services of AWS: egress that includes them gives a pod the identity of its
+# node.
 _METADATA = (ip_address("169.254.169.254"), ip_address("fd00:ec2::254"))
 
 
@@ -34,7 +37,8 @@ class Store(Spec, ABC):
     streamable: ClassVar[bool] = False
     """True if engines that have a loader for buckets read the store without a preheat."""
     takes_file_names: ClassVar[bool] = False
-    """True if `files` of the weights may list the files, because the store cannot list them itself."""
+    """True if `files` of the weights may list the files, because the store cannot list them itself.
+    """
 
     stated: ClassVar[Mapping[str, Any]] = {"kind": True}
 
@@ -59,12 +63,16 @@ class Store(Spec, ABC):
 
     @property
     def stated_capacity(self) -> str | None:
-        """The capacity that models have to fit, of each node if nodes have their own copies; None if it is unknown or unlimited."""
+        """The capacity that models have to fit, of each node if nodes have their own copies; None
+        if it is unknown or unlimited.
+        """
         return None
 
     @property
     def volume_key(self) -> tuple[str, ...]:
-        """The settings that name the volume; only one store may have them. Empty if the stack makes no volume of them."""
+        """The settings that name the volume; only one store may have them. Empty if the stack makes
+        no volume of them.
+        """
         return ()
 
     @property
@@ -78,28 +86,41 @@ class Store(Spec, ABC):
         return ()
 
     def path_errors(self, path: str, revision: str | None) -> Iterator[SpecError]:
-        """Check the path and the revision of weights in this store; the errors' paths start below the weights."""
+        """Check the path and the revision of weights in this store; the errors' paths start below
+        the weights.
+        """
         del path, revision
         yield from ()
 
     def cluster_error(self, cluster: ClusterTraits) -> SpecError | None:
-        """Return why the store cannot belong to `cluster`, with a path below the store; None if it can."""
+        """Return why the store cannot belong to `cluster`, with a path below the store; None if it
+        can.
+        """
         del cluster
         return None
 
 
 def bucket_name(bucket: str) -> Iterator[str]:
     """Return `bucket`. Raises ValueError with the rule that it breaks."""
-    rules = "3 to 63 lower-case letters, digits, dots and hyphens, with a letter or digit first and last"
+    rules = (
+        "3 to 63 lower-case letters, digits, dots and hyphens, with a letter or digit first and"
+        " last"
+    )
     if not _BUCKET.match(bucket):
         yield f"{bucket!r} is not a valid bucket name. Use {rules}."
     if ".." in bucket:
         yield f"{bucket!r} is not a valid bucket name: it contains two dots in a row. Use one."
     if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", bucket):
-        yield f"{bucket!r} is not a valid bucket name: it looks like an IP address. Use a name; addresses belong in endpoint."
+        yield (
+            f"{bucket!r} is not a valid bucket name: it looks like an IP address. Use a name;"
+            " addresses belong in endpoint."
+        )
     if bucket.startswith(_RESERVED_PREFIXES) or bucket.endswith(_RESERVED_SUFFIXES):
         reserved = ", ".join((*_RESERVED_PREFIXES, *_RESERVED_SUFFIXES))
-        yield f"{bucket!r} is not a valid bucket name: AWS reserves {reserved}. Use the name of a general purpose bucket."
+        yield (
+            f"{bucket!r} is not a valid bucket name: AWS reserves {reserved}. Use the name of a"
+            " general purpose bucket."
+        )
 
 
 BucketName = Annotated[str, checked(bucket_name)]
@@ -108,12 +129,22 @@ BucketName = Annotated[str, checked(bucket_name)]
 def network(text: str) -> str:
     block = cidr(text, "10.20.0.0/24")
     if any(address in block for address in _METADATA):
-        raise ValueError(f"{text!r} contains an instance metadata address. Use smaller networks that hold the servers only")
+        raise ValueError(
+            f"{text!r} contains an instance metadata address. Use smaller networks that hold the"
+            " servers only"
+        )
     return str(block)
 
 
 StoreNetworks = Annotated[
-    tuple[Annotated[str, AfterValidator(network), Field(description="A network in CIDR notation, for example 10.20.0.0/24.")], ...],
+    tuple[
+        Annotated[
+            str,
+            AfterValidator(network),
+            Field(description="A network in CIDR notation, for example 10.20.0.0/24."),
+        ],
+        ...,
+    ],
     Field(max_length=50),
 ]
 
@@ -124,9 +155,14 @@ class CaBundleSpec(Spec):
     secret_name: DnsName | None = None
     """The name of an existing Secret. Set this or configMapName."""
     config_map_name: DnsName | None = None
-    """The name of an existing ConfigMap, for example of trust-manager or OpenShift. Set this or secretName."""
-    key: Annotated[str, StringConstraints(pattern=r"^[-_a-zA-Z0-9][-._a-zA-Z0-9]*$", max_length=253)] = "ca.crt"
-    """The key with the certificates. The default is the name that cert-manager and Kubernetes use."""
+    """The name of an existing ConfigMap, for example of trust-manager or OpenShift. Set this or
+    secretName.
+    """
+    key: Annotated[
+        str, StringConstraints(pattern=r"^[-_a-zA-Z0-9][-._a-zA-Z0-9]*$", max_length=253)
+    ] = "ca.crt"
+    """The key with the certificates. The default is the name that cert-manager and Kubernetes use.
+    """
 
     @rule
     def _from_one_object(self) -> Iterator[str]:
@@ -151,7 +187,10 @@ class RemoteStoreSpec(Store):
 
     address_field: ClassVar[str]
     """The field with the URL of the servers."""
-    stated: ClassVar[Mapping[str, Any]] = {**Store.stated, **dict.fromkeys(("url", "endpoint", "credentials", "ca_bundle"), True)}
+    stated: ClassVar[Mapping[str, Any]] = {
+        **Store.stated,
+        **dict.fromkeys(("url", "endpoint", "credentials", "ca_bundle"), True),
+    }
 
     if TYPE_CHECKING:
         credentials: Any
@@ -160,7 +199,13 @@ class RemoteStoreSpec(Store):
     @property
     def facts(self) -> StoreFacts:
         authority = None if self.ca_bundle is None else self.ca_bundle.location
-        return self.facts_as(StoreFacts, type=self.kind, location=self.location, secret_name=self.credentials_secret, authority=authority)
+        return self.facts_as(
+            StoreFacts,
+            type=self.kind,
+            location=self.location,
+            secret_name=self.credentials_secret,
+            authority=authority,
+        )
 
     @property
     def credentials_secret(self) -> str | None:
@@ -172,12 +217,16 @@ class RemoteStoreSpec(Store):
         address = info.data.get(cls.address_field)
         if bundle is not None and address is not None and address.startswith("http://"):
             field = cls.address_field
-            raise ValueError(f"{field} is {address}, without TLS. Use https:// in {field}, or remove caBundle.")
+            raise ValueError(
+                f"{field} is {address}, without TLS. Use https:// in {field}, or remove caBundle."
+            )
         return bundle
 
 
 def parsed_url(url: str, noun: str, expected: str, *, query: bool = True) -> SplitResult:
-    """Return the parts of an http(s) URL, in messages called `noun`. Raises ValueError if it is none, has a password, or has a query without `query`."""
+    """Return the parts of an http(s) URL, in messages called `noun`. Raises ValueError if it is
+    none, has a password, or has a query without `query`.
+    """
     problem = f"{url!r} is not {'an' if noun == 'endpoint' else 'a'} {noun}. Expected {expected}"
     try:
         parts = urlsplit(url)
@@ -186,9 +235,15 @@ def parsed_url(url: str, noun: str, expected: str, *, query: bool = True) -> Spl
         raise ValueError(f"{problem} with a port from 1 to 65535.") from None
     if parts.username is not None or parts.password is not None:
         # The value itself stays out of the message: it holds a password.
-        raise ValueError(f"The {noun} contains a user name or password. Put them into a Secret and set credentials.secretName.")
+        raise ValueError(
+            f"The {noun} contains a user name or password. Put them into a Secret and set"
+            " credentials.secretName."
+        )
     if not query and (parts.query or parts.fragment):
-        raise ValueError(f"The {noun} contains a query or a fragment, which often contain tokens. Remove it, and put tokens into a Secret.")
+        raise ValueError(
+            f"The {noun} contains a query or a fragment, which often contain tokens. Remove it, and"
+            " put tokens into a Secret."
+        )
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
         raise ValueError(f"{problem}.")
     return parts

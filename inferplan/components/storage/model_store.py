@@ -1,4 +1,6 @@
-"""The model stores that need no cloud: each gives its readers a handle; an NFS export becomes a static volume and its claim."""
+"""The model stores that need no cloud: each gives its readers a handle; an NFS export becomes a
+static volume and its claim.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,13 +8,20 @@ from typing import Protocol
 
 import pulumi
 
-from inferplan.components.handles import HubStore, ModelSource, NodeTarget, ObjectStore, VolumeClaim, WebStore
+from inferplan.components.handles import (
+    HubStore,
+    ModelSource,
+    NodeTarget,
+    ObjectStore,
+    VolumeClaim,
+    WebStore,
+)
 from inferplan.components.network import RemoteStore
 from inferplan.components.storage.fields import Store
-from inferplan.components.storage.spec import S3StoreSpec
 from inferplan.components.storage.static_volume import NfsStore, NodeDisks, nfs_claim
 from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
+from inferplan.components.stores import S3StoreSpec
 
 
 class ModelStore(Protocol):
@@ -41,7 +50,9 @@ def remote_store(spec: S3StoreSpec | HttpStoreSpec | HubStoreSpec) -> RemoteStor
         case HttpStoreSpec():
             return WebStore(url=spec.url, credentials=secret, ca=ca, networks=spec.networks)
         case HubStoreSpec():
-            return HubStore(endpoint=spec.endpoint, credentials=secret, ca=ca, networks=spec.networks)
+            return HubStore(
+                endpoint=spec.endpoint, credentials=secret, ca=ca, networks=spec.networks
+            )
         case S3StoreSpec():
             return object_store(spec)
 
@@ -59,7 +70,9 @@ def object_store(spec: S3StoreSpec) -> ObjectStore:
     )
 
 
-def source_of(spec: NfsStoreSpec | ClaimStoreSpec | S3StoreSpec | HttpStoreSpec | HubStoreSpec) -> ModelSource:
+def source_of(
+    spec: NfsStoreSpec | ClaimStoreSpec | S3StoreSpec | HttpStoreSpec | HubStoreSpec,
+) -> ModelSource:
     """Return the handle of a store by its settings alone, without the resources that make it."""
     match spec:
         case NfsStoreSpec():
@@ -80,13 +93,28 @@ def model_store(
     targets: Mapping[str, NodeTarget],
     opts: pulumi.ResourceOptions | None = None,
 ) -> ModelStore:
-    """Create the store of `spec` by its kind. `namespace` and `scope` are those of `static_claim`, `targets` the pools by name."""
+    """Create the store of `spec` by its kind. `namespace` and `scope` are those of `static_claim`,
+    `targets` the pools by name.
+    """
     match spec:
         case NfsStoreSpec():
-            return SharedStore(NfsStore(name, spec, namespace=namespace, scope=scope, opts=opts).claim)
+            return SharedStore(
+                NfsStore(name, spec, namespace=namespace, scope=scope, opts=opts).claim
+            )
         case NodeDiskStoreSpec():
-            return SharedStore(NodeDisks(name, spec, target=targets[spec.pool], namespace=namespace, scope=scope, opts=opts).claim)
+            return SharedStore(
+                NodeDisks(
+                    name,
+                    spec,
+                    target=targets[spec.pool],
+                    namespace=namespace,
+                    scope=scope,
+                    opts=opts,
+                ).claim
+            )
         case ClaimStoreSpec() | S3StoreSpec() | HttpStoreSpec() | HubStoreSpec():
             return SharedStore(source_of(spec))
         case _:
-            raise TypeError(f"storage.{name}: a store of kind {spec.kind} needs its cloud's platform")
+            raise TypeError(
+                f"storage.{name}: a store of kind {spec.kind} needs its cloud's platform"
+            )

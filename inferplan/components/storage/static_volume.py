@@ -1,4 +1,6 @@
-"""Existing storage as a PersistentVolume and the only claim that can bind it: NFS exports and disks of nodes. Nothing is provisioned."""
+"""Existing storage as a PersistentVolume and the only claim that can bind it: NFS exports and disks
+of nodes. Nothing is provisioned.
+"""
 
 import json
 from collections.abc import Sequence
@@ -11,8 +13,9 @@ from inferplan.components.kubernetes import core
 from inferplan.components.naming import bounded, content_key, labels
 from inferplan.components.storage.volume_spec import NfsStoreSpec, NodeDiskStoreSpec
 
-# The claim names its volume, so its size does not matter. The request of a bound claim cannot be changed; the capacity of the
-# volume, which `kubectl get pvc` shows for the claim, is informational and can be changed.
+# The claim names its volume, so its size does not matter. The request of a bound claim cannot be
+# changed; the capacity of the volume, which `kubectl get pvc` shows for the claim, is informational
+# and can be changed.
 _REQUEST = "1Mi"
 
 
@@ -29,14 +32,19 @@ def static_claim(
 ) -> tuple[str, core.PersistentVolumeClaim]:
     """Create the volume and the claim of the store `name`; return the claim's name and the claim.
 
-    `volume_spec` has the location, access modes and capacity of the volume; class, reclaim policy and binding are added here.
-    Both objects are named `prefix` and `key` in Kubernetes and in their URNs, where `key` identifies the location: volumes and
-    claims are immutable, so a new location gets new objects next to the old ones, servers move over, and no deletion waits for
-    a claim in use. The store's name is only a label, so renaming a store changes nothing. The stored files are not touched.
-    Volumes are cluster-scoped: `scope`, the configured name of the namespace, separates stacks. The live `namespace` is known
-    only once it exists, but the first plan needs the volume's name. `after` must exist before pods may mount the claim.
+    `volume_spec` has the location, access modes and capacity of the volume; class, reclaim policy
+    and binding are added here. Both objects are named `prefix` and `key` in Kubernetes and in their
+    URNs, where `key` identifies the location: volumes and claims are immutable, so a new location
+    gets new objects next to the old ones, servers move over, and no deletion waits for a claim in
+    use. The store's name is only a label, so renaming a store changes nothing. The stored files are
+    not touched. Volumes are cluster-scoped: `scope`, the configured name of the namespace,
+    separates stacks. The live `namespace` is known only once it exists, but the first plan needs
+    the volume's name. `after` must exist before pods may mount the claim.
     """
-    claim_name, volume_name = bounded(prefix, key), bounded(f"{scope}-{prefix}", content_key(scope, key))
+    claim_name, volume_name = (
+        bounded(prefix, key),
+        bounded(f"{scope}-{prefix}", content_key(scope, key)),
+    )
     volume = core.PersistentVolume(
         volume_name,
         metadata={"name": volume_name, "labels": labels("storage", name)},
@@ -72,10 +80,18 @@ def nfs_claim(spec: NfsStoreSpec) -> VolumeClaim:
 
 
 class NfsStore(pulumi.ComponentResource):
-    """An NFS export as a static PersistentVolume and its claim (RWX), bound by name, as `static_claim` makes them; exports `claim`."""
+    """An NFS export as a static PersistentVolume and its claim (RWX), bound by name, as
+    `static_claim` makes them; exports `claim`.
+    """
 
     def __init__(
-        self, name: str, spec: NfsStoreSpec, *, namespace: pulumi.Input[str], scope: str, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        spec: NfsStoreSpec,
+        *,
+        namespace: pulumi.Input[str],
+        scope: str,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("inferplan:storage:NfsStore", name, {"spec": spec.intent()}, opts)
         key = content_key(spec.server, spec.path, *spec.mount_options)
@@ -85,16 +101,20 @@ class NfsStore(pulumi.ComponentResource):
             "nfs": {"server": spec.server, "path": spec.path},
             "mount_options": list(spec.mount_options),
         }
-        claim_name, claim = static_claim(name, "nfs", volume, key=key, scope=scope, namespace=namespace, parent=self)
+        claim_name, claim = static_claim(
+            name, "nfs", volume, key=key, scope=scope, namespace=namespace, parent=self
+        )
         self.claim: VolumeClaim = replace(nfs_claim(spec), ready=claim)
         self.register_outputs({"claim": claim_name})
 
 
 class NodeDisks(pulumi.ComponentResource):
-    """A directory on every node of a pool as one volume and its claim: each pod mounts the disk of the node that it runs on; exports `claim`.
+    """A directory on every node of a pool as one volume and its claim: each pod mounts the disk of
+    the node that it runs on; exports `claim`.
 
-    This is a `local` volume whose node affinity selects the whole pool (like KServe's LocalModelNodeGroup, v0.20.0). Restricted pods
-    may mount it, unlike a hostPath. It neither creates the directory nor copies between nodes.
+    This is a `local` volume whose node affinity selects the whole pool (like KServe's
+    LocalModelNodeGroup, v0.20.0). Restricted pods may mount it, unlike a hostPath. It neither
+    creates the directory nor copies between nodes.
     """
 
     def __init__(
@@ -111,15 +131,21 @@ class NodeDisks(pulumi.ComponentResource):
         node_labels = dict(sorted(target.node_selector.items()))
         key = content_key(spec.path, json.dumps(node_labels))
         nodes: list[core.NodeSelectorRequirementArgsDict] = [
-            {"key": label, "operator": "In", "values": [value]} for label, value in node_labels.items()
+            {"key": label, "operator": "In", "values": [value]}
+            for label, value in node_labels.items()
         ]
         volume: core.PersistentVolumeSpecArgsDict = {
-            # The only mode of a local volume. Kubernetes enforces it per attached volume, and a local volume is never attached.
+            # The only mode of a local volume. Kubernetes enforces it per attached volume, and a
+            # local volume is never attached.
             "access_modes": ["ReadWriteOnce"],
             "capacity": {"storage": spec.capacity},
             "local": {"path": spec.path},
             "node_affinity": {"required": {"node_selector_terms": [{"match_expressions": nodes}]}},
         }
-        claim_name, claim = static_claim(name, "disk", volume, key=key, scope=scope, namespace=namespace, parent=self)
-        self.claim: VolumeClaim = VolumeClaim(name=claim_name, origin=f"disk://{target.pool}{spec.path}", nodes=target, ready=claim)
+        claim_name, claim = static_claim(
+            name, "disk", volume, key=key, scope=scope, namespace=namespace, parent=self
+        )
+        self.claim: VolumeClaim = VolumeClaim(
+            name=claim_name, origin=f"disk://{target.pool}{spec.path}", nodes=target, ready=claim
+        )
         self.register_outputs({"claim": claim_name})

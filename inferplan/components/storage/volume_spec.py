@@ -1,4 +1,6 @@
-"""The settings of stores that pods mount: an existing claim, an NFS export, and a directory on every node of a pool."""
+"""The settings of stores that pods mount: an existing claim, an NFS export, and a directory on
+every node of a pool.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +14,67 @@ from pydantic import AfterValidator, StringConstraints
 from inferplan.components.spec import Bytes, DnsLabel, DnsName
 from inferplan.components.storage.fields import Store
 
-# EFS user guide, "Mounting without the EFS mount helper", read 2026-11. With `hard` a reader waits instead of getting an
-# I/O error in the middle of a model; `noresvport` lets the client reconnect after the server moved.
-RECOMMENDED_MOUNT_OPTIONS = ("nfsvers=4.1", "rsize=1048576", "wsize=1048576", "hard", "timeo=600", "retrans=2", "noresvport")
-# System directories: a volume there would expose files of other pods, the kubelet or the operating system.
-_SYSTEM = ("bin", "boot", "dev", "etc", "home", "lib", "lib64", "proc", "root", "run", "sbin", "sys", "tmp", "usr")
+# EFS user guide, "Mounting without the EFS mount helper", read 2026-11. With `hard` a reader waits
+# instead of getting an I/O error in the middle of a model; `noresvport` lets the client reconnect
+# after the server moved.
+RECOMMENDED_MOUNT_OPTIONS = (
+    "nfsvers=4.1",
+    "rsize=1048576",
+    "wsize=1048576",
+    "hard",
+    "timeo=600",
+    "retrans=2",
+    "noresvport",
+)
+# System directories: a volume there would expose files of other pods, the kubelet or the operating
+# system.
+_SYSTEM = (
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "home",
+    "lib",
+    "lib64",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "sys",
+    "tmp",
+    "usr",
+)
 _KUBELET = ("/var/lib/kubelet", "/var/lib/containerd", "/var/log", "/var/run")
 
 
 def _model_directory(path: str) -> str:
     parts = path.strip("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
-        raise ValueError(f"{path!r} is not an absolute path. Start at the root, without '.', '..' or double slashes.")
-    clean = "/" + "/".join(parts)
-    if len(parts) < 2 or parts[0] in _SYSTEM or any(clean == each or clean.startswith(f"{each}/") for each in _KUBELET):
-        # The kubelet changes the group of the whole directory to the Job's, so it must contain nothing else.
         raise ValueError(
-            f"{path!r} may contain other files than models. Use a directory only for models, for example /mnt/k8s-disks/0/inferplan."
+            f"{path!r} is not an absolute path. Start at the root, without '.', '..' or double"
+            " slashes."
+        )
+    clean = "/" + "/".join(parts)
+    if (
+        len(parts) < 2
+        or parts[0] in _SYSTEM
+        or any(clean == each or clean.startswith(f"{each}/") for each in _KUBELET)
+    ):
+        # The kubelet changes the group of the whole directory to the Job's, so it must contain
+        # nothing else.
+        raise ValueError(
+            f"{path!r} may contain other files than models. Use a directory only for models, for"
+            " example /mnt/k8s-disks/0/inferplan."
         )
     return clean
 
 
 def _absolute_path(path: str) -> str:
     if path != "/" and any(part in ("", ".", "..") for part in path.rstrip("/").split("/")[1:]):
-        raise ValueError(f"{path!r} is not the path of an export. Start at the root, without '.', '..' or double slashes.")
+        raise ValueError(
+            f"{path!r} is not the path of an export. Start at the root, without '.', '..' or double"
+            " slashes."
+        )
     return path.rstrip("/") or "/"
 
 
@@ -44,8 +83,12 @@ def _nfs_server(server: str) -> str:
         return str(ipaddress.ip_address(server))
     except ValueError:
         pass
-    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", server) or re.fullmatch(r"[0-9.]+", server):
-        raise ValueError(f"{server!r} is not a server. Use a DNS name in lower case or an IP address.")
+    if not re.fullmatch(
+        r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", server
+    ) or re.fullmatch(r"[0-9.]+", server):
+        raise ValueError(
+            f"{server!r} is not a server. Use a DNS name in lower case or an IP address."
+        )
     return server
 
 
@@ -67,7 +110,9 @@ class ClaimStoreSpec(VolumeStore):
 
     kind: Literal["pvc"]
     claim_name: DnsName
-    """The name of the claim. A preheat into it requires ReadWriteMany and write access for preheat.runAsUser."""
+    """The name of the claim. A preheat into it requires ReadWriteMany and write access for
+    preheat.runAsUser.
+    """
     capacity: Bytes | None = None
     """Capacity. If set, plans check that models fit; the preheat Job always checks."""
 
@@ -83,9 +128,17 @@ class NodeDiskStoreSpec(VolumeStore):
 
     kind: Literal["nodeDisk"]
     pool: DnsLabel
-    """The pool whose nodes have the directory. It needs a fixed number of nodes; models preheated here run on it."""
-    path: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]*$", max_length=255), AfterValidator(_model_directory)]
-    """The directory, on a local disk of the node. If the stack does not create the nodes, it must exist and contain nothing else."""
+    """The pool whose nodes have the directory. It needs a fixed number of nodes; models preheated
+    here run on it.
+    """
+    path: Annotated[
+        str,
+        StringConstraints(pattern=r"^/[A-Za-z0-9._/-]*$", max_length=255),
+        AfterValidator(_model_directory),
+    ]
+    """The directory, on a local disk of the node. If the stack does not create the nodes, it must
+    exist and contain nothing else.
+    """
     capacity: Bytes
     """Capacity on one node. Plans check that models fit."""
 
@@ -111,17 +164,26 @@ class NfsStoreSpec(VolumeStore):
     kind: Literal["nfs"]
     server: Annotated[str, StringConstraints(max_length=253), AfterValidator(_nfs_server)]
     """The DNS name or IP address of the server."""
-    path: Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x20\\]*$", max_length=1024), AfterValidator(_absolute_path)]
+    path: Annotated[
+        str,
+        StringConstraints(pattern=r"^/[^\x00-\x20\\]*$", max_length=1024),
+        AfterValidator(_absolute_path),
+    ]
     """The exported directory. A preheat requires write access for preheat.runAsUser."""
     capacity: Bytes
     """Capacity. Plans check that models fit; Kubernetes does not enforce it."""
-    mount_options: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z_]+(=[A-Za-z0-9._:-]+)?$")], ...] = RECOMMENDED_MOUNT_OPTIONS
+    mount_options: tuple[
+        Annotated[str, StringConstraints(pattern=r"^[a-z_]+(=[A-Za-z0-9._:-]+)?$")], ...
+    ] = RECOMMENDED_MOUNT_OPTIONS
     """NFS mount options. They replace all recommended options."""
     retain: Literal[True] = True
     """The files on the NFS server are always kept when the stack is destroyed."""
 
     creates_claim: ClassVar[bool] = True
-    stated: ClassVar[Mapping[str, Any]] = {**Store.stated, **dict.fromkeys(("server", "path", "retain"), True)}
+    stated: ClassVar[Mapping[str, Any]] = {
+        **Store.stated,
+        **dict.fromkeys(("server", "path", "retain"), True),
+    }
 
     @property
     def location(self) -> str:

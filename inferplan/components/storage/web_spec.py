@@ -1,4 +1,6 @@
-"""The settings of model stores on the web, which are only read: an HTTP(S) server, and a Hugging Face hub."""
+"""The settings of model stores on the web, which are only read: an HTTP(S) server, and a Hugging
+Face hub.
+"""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +9,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.spec import DnsName, Spec, SpecError
-from inferplan.components.storage.fields import CaBundleSpec, RemoteStoreSpec, StoreNetworks, parsed_url
+from inferplan.components.storage.fields import (
+    CaBundleSpec,
+    RemoteStoreSpec,
+    StoreNetworks,
+    parsed_url,
+)
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -16,7 +23,9 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*
 def _base_url(url: str) -> str:
     parts = parsed_url(url, "URL", "http(s)://host or http(s)://host:port/path", query=False)
     if any(part in (".", "..") for part in parts.path.split("/")) or "//" in parts.path:
-        raise ValueError(f"{url!r} is not a normalized URL. Remove '.', '..' and double slashes from its path.")
+        raise ValueError(
+            f"{url!r} is not a normalized URL. Remove '.', '..' and double slashes from its path."
+        )
     return url.rstrip("/")
 
 
@@ -24,12 +33,18 @@ Url = Annotated[
     str,
     StringConstraints(pattern=r"^[^\x00-\x20\\\x7f]+$", max_length=1024),
     AfterValidator(_base_url),
-    Field(description="A URL: http(s)://host with an optional port and path, without password and query."),
+    Field(
+        description=(
+            "A URL: http(s)://host with an optional port and path, without password and query."
+        )
+    ),
 ]
 
 
 class HttpCredentials(Spec):
-    """A Secret in the stack's namespace with AUTHORIZATION, the complete value of that header (`Bearer ...`, `Basic ...`)."""
+    """A Secret in the stack's namespace with AUTHORIZATION, the complete value of that header
+    (`Bearer ...`, `Basic ...`).
+    """
 
     secret_name: DnsName
     """The name of an existing Secret. Its value is never part of a stack file."""
@@ -53,7 +68,9 @@ class HttpStoreSpec(RemoteStoreSpec):
     ca_bundle: CaBundleSpec | None = None
     """The private CA of the server's certificate, trusted in addition to public CAs."""
     networks: StoreNetworks = ()
-    """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
+    """The networks of the store's servers. Its readers can then reach these networks only. Default:
+    derived from the host.
+    """
 
     address_field: ClassVar[str] = "url"
     takes_file_names: ClassVar[bool] = True
@@ -74,7 +91,9 @@ class HubStoreSpec(RemoteStoreSpec):
     ca_bundle: CaBundleSpec | None = None
     """The private CA of the hub's certificate, trusted in addition to public CAs."""
     networks: StoreNetworks = ()
-    """The networks of the store's servers. Its readers can then reach these networks only. Default: derived from the host."""
+    """The networks of the store's servers. Its readers can then reach these networks only. Default:
+    derived from the host.
+    """
 
     address_field: ClassVar[str] = "endpoint"
 
@@ -85,8 +104,20 @@ class HubStoreSpec(RemoteStoreSpec):
     def path_errors(self, path: str, revision: str | None) -> Iterator[SpecError]:
         """The path must be a repository, the revision a commit."""
         if not _REPOSITORY.fullmatch(path):
-            yield SpecError(("path",), f"{path!r} is not a repository. Expected owner/name, for example Qwen/Qwen3-8B.")
+            yield SpecError(
+                ("path",),
+                f"{path!r} is not a repository. Expected owner/name, for example Qwen/Qwen3-8B.",
+            )
         elif revision is None or not _COMMIT.fullmatch(revision):
-            problem = "The revision is missing" if revision is None else f"{revision!r} is not a commit, so its files can change"
-            command = f"git ls-remote {self.endpoint}/{path} {'HEAD' if revision is None else revision}"
-            yield SpecError(("revision",), f"{problem}. Expected a commit (40 hex digits). Find it with: {command}")
+            problem = (
+                "The revision is missing"
+                if revision is None
+                else f"{revision!r} is not a commit, so its files can change"
+            )
+            command = (
+                f"git ls-remote {self.endpoint}/{path} {'HEAD' if revision is None else revision}"
+            )
+            yield SpecError(
+                ("revision",),
+                f"{problem}. Expected a commit (40 hex digits). Find it with: {command}",
+            )

@@ -1,7 +1,9 @@
-"""Decides once what a report may show: what no table knows as public is hidden, before anything is compared or printed.
+"""Decides once what a report may show: what no table knows as public is hidden, before anything is
+compared or printed.
 
-The tables are `places.toml` (places, forms, names of secrets), Kubernetes' own types (`kube/object_types.json`), the options of the engines and
-`words.txt`. Everything else is opened as far as it parses (`texts.py`), and its unknown values become `(hidden, 43 characters, changed)`.
+The tables are `places.toml` (places, forms, names of secrets), Kubernetes' own types
+(`kube/object_types.json`), the options of the engines and `words.txt`. Everything else is opened as
+far as it parses (`texts.py`), and its unknown values become `(hidden, 43 characters, changed)`.
 """
 
 import json
@@ -21,36 +23,61 @@ from inferplan.kube.paths import MISSING, leaves, parse, text_of
 from inferplan.tables import table
 
 _TABLE: Final = table("kube/disclosure/places.toml")
-_FREE, _HIDDEN, _LABELS = (frozenset(_TABLE["kubernetes"][each]) for each in ("free", "hidden", "named"))
+_FREE, _HIDDEN, _LABELS = (
+    frozenset(_TABLE["kubernetes"][each]) for each in ("free", "hidden", "named")
+)
 _PARTS: Final = _TABLE["kubernetes"]["parts"]
 _BESIDE: Final = tuple(_TABLE["beside"])
 _VARIABLES: Final = re.compile(_TABLE["programs"]["variables"])
-_COMMANDS: Final = ("command", "args", "entrypoint", "cmd", "commands", "extraArgs", "entryPoint", "arguments")
+_COMMANDS: Final = (
+    "command",
+    "args",
+    "entrypoint",
+    "cmd",
+    "commands",
+    "extraArgs",
+    "entryPoint",
+    "arguments",
+)
 _PLAIN_NUMBER: Final = 10**7
 _DEEPEST: Final = 60
 _SHORTEST: Final = 5
 _WORDS: Final = re.compile(r"[^\s\"'`=:,;@/&?<>(){}\[\]|]+")
 # Forms in addition to those of `object_types.json`.
 _OPEN, _TEXT, _SECRET, _NAME = "", "string", "!secret", "!name"
-_AS_PLACES: Final = {_TEXT: Place.PUBLIC, "quantity": Place.PUBLIC, _SECRET: Place.SECRET, _NAME: Place.NAMED}
+_AS_PLACES: Final = {
+    _TEXT: Place.PUBLIC,
+    "quantity": Place.PUBLIC,
+    _SECRET: Place.SECRET,
+    _NAME: Place.NAMED,
+}
 
 
 @cache
 def _types() -> dict[str, Any]:
-    return json.loads(files("inferplan.kube").joinpath("object_types.json").read_text(encoding="utf-8"))
+    return json.loads(
+        files("inferplan.kube").joinpath("object_types.json").read_text(encoding="utf-8")
+    )
 
 
 @cache
 def _form_of(type_: str) -> str:
     """The form of a resource of the Pulumi type `type_`, or of the object `group/version/kind`."""
-    name = type_.removeprefix("kubernetes:").replace(":", "/").removeprefix("core/").replace("Patch", "")
+    name = (
+        type_.removeprefix("kubernetes:")
+        .replace(":", "/")
+        .removeprefix("core/")
+        .replace("Patch", "")
+    )
     own = _types()["kinds"].get(name)
     return f"@{own}" if own else _OPEN
 
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """The place of a value: its `form`, its `key`, and whether something above it is a secret by its name."""
+    """The place of a value: its `form`, its `key`, and whether something above it is a secret by
+    its name.
+    """
 
     form: str
     key: str = ""
@@ -61,20 +88,26 @@ class _Context:
 
 
 def disclosed(value: Any, type_: str = "", *, before: Any = MISSING) -> Any:
-    """A copy of `value` with placeholders for what may be a secret; those that differ from `before` at the same place say so."""
+    """A copy of `value` with placeholders for what may be a secret; those that differ from `before`
+    at the same place say so.
+    """
     return _walk(value, before, _Context(_form_of(type_)))
 
 
 def disclosed_path(text: str) -> str:
     """A path in Pulumi's spelling with the names of keys that `disclosed` gives."""
     try:
-        return text_of(tuple(part if isinstance(part, int) else shown_key(part) for part in parse(text)))
+        return text_of(
+            tuple(part if isinstance(part, int) else shown_key(part) for part in parse(text))
+        )
     except ValueError:
         return message(text)
 
 
 def message(text: str, hidden: Iterable[str] = (), names: Collection[str] = ()) -> str:
-    """A message for people with placeholders for `hidden` values and for all but words, numbers and `names`."""
+    """A message for people with placeholders for `hidden` values and for all but words, numbers and
+    `names`.
+    """
     return texts.sentence(text, hidden, names, _document)
 
 
@@ -84,20 +117,32 @@ def hidden_values(value: Any, shown: Any) -> set[str]:
     for (_, old), (_, new) in zip(leaves(value), leaves(shown), strict=False):
         if isinstance(old, str) and old != new:
             hidden |= {
-                each for each in (old, *_WORDS.findall(old)) if len(each) >= _SHORTEST and each not in str(new) and unknown_characters(each)
+                each
+                for each in (old, *_WORDS.findall(old))
+                if len(each) >= _SHORTEST and each not in str(new) and unknown_characters(each)
             }
     return hidden
 
 
 def shown_key(key: str) -> str:
     """The key of a map: hidden if it looks random, as keys of API consumers do."""
-    return key if key.startswith("__") or key == SIGNATURE or is_name(key, identifies="/" in key) else placeholder(len(key))
+    return (
+        key
+        if key.startswith("__") or key == SIGNATURE or is_name(key, identifies="/" in key)
+        else placeholder(len(key))
+    )
 
 
 def _document(value: Any, nested: int) -> Any:
-    """A document in a text: nothing is known about its places, unless it is an object of Kubernetes."""
+    """A document in a text: nothing is known about its places, unless it is an object of
+    Kubernetes.
+    """
     form = _OPEN
-    if isinstance(value, dict) and isinstance(value.get("apiVersion"), str) and isinstance(value.get("kind"), str):
+    if (
+        isinstance(value, dict)
+        and isinstance(value.get("apiVersion"), str)
+        and isinstance(value.get("kind"), str)
+    ):
         form = _form_of(f"{value['apiVersion']}/{value['kind']}")
     return _walk(value, MISSING, _Context(form, nested=nested))
 
@@ -110,7 +155,12 @@ def _walk(value: Any, before: Any, at: _Context) -> Any:
     if isinstance(value, list):
         return placeholder(len(value)) if at.depth > _DEEPEST else _list(value, before, at)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and at.form in (_OPEN, _SECRET) and (at.secret or at.form == _SECRET) and abs(value) >= _PLAIN_NUMBER:
+    if (
+        is_number
+        and at.form in (_OPEN, _SECRET)
+        and (at.secret or at.form == _SECRET)
+        and abs(value) >= _PLAIN_NUMBER
+    ):
         return _changed(placeholder(len(str(value))), value, before)
     return value
 
@@ -126,7 +176,10 @@ def _map(value: dict[str, Any], before: Any, at: _Context) -> Any:
         if {"value", "Value", "values"} & value.keys()
         else ""
     )
-    return {shown_key(key): _walk(each, old.get(key, MISSING), _below(at, key, each, beside)) for key, each in value.items()}
+    return {
+        shown_key(key): _walk(each, old.get(key, MISSING), _below(at, key, each, beside))
+        for key, each in value.items()
+    }
 
 
 def _below(at: _Context, key: str, value: Any, beside: str) -> _Context:
@@ -152,19 +205,37 @@ def _below(at: _Context, key: str, value: Any, beside: str) -> _Context:
         form = _NAME if _VARIABLES.fullmatch(beside) and not is_secret(beside) else _OPEN
     own = place_of(name)
     inherited = at.secret and own in (Place.OPEN, Place.SENTENCE)
-    return _Context(form, name, form == _OPEN and (inherited or own is Place.SECRET), at.depth + 1, at.nested)
+    return _Context(
+        form, name, form == _OPEN and (inherited or own is Place.SECRET), at.depth + 1, at.nested
+    )
 
 
 def _list(value: list[Any], before: Any, at: _Context) -> list[Any]:
     old = before if isinstance(before, list) else []
-    inner = replace(at, form=at.form[1:] if at.form.startswith("[") else at.form if at.form in _AS_PLACES else _OPEN, depth=at.depth + 1)
-    if inner.form == _OPEN and not at.secret and any(isinstance(each, str) for each in value) and _is_command(value, at.key):
+    inner = replace(
+        at,
+        form=(
+            at.form[1:] if at.form.startswith("[") else at.form if at.form in _AS_PLACES else _OPEN
+        ),
+        depth=at.depth + 1,
+    )
+    if (
+        inner.form == _OPEN
+        and not at.secret
+        and any(isinstance(each, str) for each in value)
+        and _is_command(value, at.key)
+    ):
         items: list[Any] = texts.command(value, _document, at.nested)
-        items = [_walk(each, MISSING, inner) if isinstance(each, dict | list) else each for each in items]
+        items = [
+            _walk(each, MISSING, inner) if isinstance(each, dict | list) else each for each in items
+        ]
     else:
         # Where a list gets longer or shorter, a hidden item that it had before is not a new one.
         items = [
-            _walk(each, MISSING if len(old) != len(value) and each in old else _at(old, index), inner) for index, each in enumerate(value)
+            _walk(
+                each, MISSING if len(old) != len(value) and each in old else _at(old, index), inner
+            )
+            for index, each in enumerate(value)
         ]
     return [
         _changed(item, each, MISSING if len(old) != len(value) and each in old else _at(old, index))
@@ -173,7 +244,9 @@ def _list(value: list[Any], before: Any, at: _Context) -> list[Any]:
 
 
 def _is_command(value: list[Any], key: str) -> bool:
-    return key in _COMMANDS or any(isinstance(each, str) and each.startswith("-") and len(each) > 1 for each in value)
+    return key in _COMMANDS or any(
+        isinstance(each, str) and each.startswith("-") and len(each) > 1 for each in value
+    )
 
 
 def _at(items: list[Any], index: int) -> Any:
@@ -183,7 +256,11 @@ def _at(items: list[Any], index: int) -> Any:
 def _leaf(text: str, before: Any, at: _Context) -> str:
     if not text or UNKNOWN_TEXT in text:
         # Parts around an unknown value are what a program wrote.
-        return text if text in ("", UNKNOWN_TEXT) else UNKNOWN_TEXT.join(_leaf(each, MISSING, at) for each in text.split(UNKNOWN_TEXT))
+        return (
+            text
+            if text in ("", UNKNOWN_TEXT)
+            else UNKNOWN_TEXT.join(_leaf(each, MISSING, at) for each in text.split(UNKNOWN_TEXT))
+        )
     own = place_of(at.key)
     place = _AS_PLACES.get(at.form) or (Place.SECRET if at.secret else own)
     if place is Place.NAMED and own is Place.IDENTIFIES:
@@ -193,6 +270,11 @@ def _leaf(text: str, before: Any, at: _Context) -> str:
 
 def _changed(item: Any, value: Any, before: Any) -> Any:
     """`item`, the shown form of `value`, marked if a hidden part of it is another than in `before`."""
-    if not isinstance(item, str) or before is MISSING or value in (before, item) or ", changed)" in item:
+    if (
+        not isinstance(item, str)
+        or before is MISSING
+        or value in (before, item)
+        or ", changed)" in item
+    ):
         return item
     return re.sub(r"\(hidden, ([0-9,]+) characters\)", r"(hidden, \1 characters, changed)", item)

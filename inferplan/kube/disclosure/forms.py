@@ -1,4 +1,6 @@
-"""Which texts are public by their form: words of upstream's APIs, numbers, quantities, versions, paths, hosts, and URLs without credentials."""
+"""Which texts are public by their form: words of upstream's APIs, numbers, quantities, versions,
+paths, hosts, and URLs without credentials.
+"""
 
 import re
 import unicodedata
@@ -18,8 +20,11 @@ _PIECE: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _DIGEST: Final = re.compile(r"(?<=[A-Za-z0-9][-/])[0-9a-f]{8,10}(?=$|/|-r[0-9]+(/|$))")
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]*://)([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.IGNORECASE)
 _PATH: Final = re.compile(r"(?=[./~$])[\w.,:@=+~%*{}$()-]*(/[\w.,:@=+~%*{}$()-]*)+")
-_HOST: Final = re.compile(r"(\*\.)?[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*\.[a-zA-Z]{2,}(:[0-9]{1,5})?|[a-z0-9-]+:[0-9]{2,5}")
-# Of a text, at most so many characters may be outside public words; a part of a path or host may have a few more, as names do.
+_HOST: Final = re.compile(
+    r"(\*\.)?[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*\.[a-zA-Z]{2,}(:[0-9]{1,5})?|[a-z0-9-]+:[0-9]{2,5}"
+)
+# Of a text, at most so many characters may be outside public words; a part of a path or host may
+# have a few more, as names do.
 _MOST_UNKNOWN: Final = 5
 _MOST_IN_NAME: Final = 7
 _MOST_IN_PATH: Final = 11
@@ -41,7 +46,9 @@ def _sequences() -> frozenset[str]:
 
 @lru_cache(maxsize=65536)
 def unknown_characters(text: str, *, prose: bool = False) -> int:
-    """The number of characters of `text` in no public word; in `prose`, letters that could be a word in a sentence count as one."""
+    """The number of characters of `text` in no public word; in `prose`, letters that could be a
+    word in a sentence count as one.
+    """
     words, count = public_words(), 0
     for run in _RUN.findall(text):
         pieces = _PIECE.findall(run)
@@ -56,7 +63,10 @@ def unknown_characters(text: str, *, prose: bool = False) -> int:
             count += sum(
                 len(each)
                 for each in pieces
-                if len(each) < mixed or not (each.lower() in words or (prose and len(pieces) == 1 and _is_wordlike(each)))
+                if len(each) < mixed
+                or not (
+                    each.lower() in words or (prose and len(pieces) == 1 and _is_wordlike(each))
+                )
             )
     return count
 
@@ -81,7 +91,9 @@ def is_harmless(text: str) -> bool:
     if len(text) > _LONGEST or not text.isascii() or "\n" in text:
         return False
     if (url := _URL.fullmatch(text)) is not None:
-        return not url[4] and not url[5] and "@" not in url[2] and _has_public_parts(url[2] + url[3])
+        return (
+            not url[4] and not url[5] and "@" not in url[2] and _has_public_parts(url[2] + url[3])
+        )
     if _PATH.fullmatch(text) or _HOST.fullmatch(text):
         return "@" not in text and _has_public_parts(text)
     return unknown_characters(text) == 0 or (not re.search(r"\s", text) and is_readable(text))
@@ -95,20 +107,40 @@ def _has_public_parts(text: str) -> bool:
 def parts_of_url(text: str) -> tuple[str, str, str, str, str] | None:
     """Scheme, authority, path, query and fragment of `text`, None if it is not a URL."""
     match = _URL.fullmatch(text)
-    return None if match is None or not match[2] else (match[1], match[2], match[3], match[4] or "", match[5] or "")
+    return (
+        None
+        if match is None or not match[2]
+        else (match[1], match[2], match[3], match[4] or "", match[5] or "")
+    )
 
 
 def is_name(text: str, *, identifies: bool = False) -> bool:
-    """True for the name of a resource or one of its values, in one word. Random characters count if the place `identifies` something."""
-    if is_harmless(text) or not text.isascii() or len(text) > _LONGEST or re.search(r"\s|://[^/]*@|[?&][\w-]+=", text):
+    """True for the name of a resource or one of its values, in one word. Random characters count if
+    the place `identifies` something.
+    """
+    if (
+        is_harmless(text)
+        or not text.isascii()
+        or len(text) > _LONGEST
+        or re.search(r"\s|://[^/]*@|[?&][\w-]+=", text)
+    ):
         return is_harmless(text)
-    if (text.isdigit() and len(text) <= _LONGEST_COUNT) or (identifies and _IDENTIFIER.fullmatch(text)):
+    if (text.isdigit() and len(text) <= _LONGEST_COUNT) or (
+        identifies and _IDENTIFIER.fullmatch(text)
+    ):
         return True
-    return all(unknown_characters(each) <= _MOST_IN_NAME for each in _DIGEST.sub("", text).split("/"))
+    return all(
+        unknown_characters(each) <= _MOST_IN_NAME for each in _DIGEST.sub("", text).split("/")
+    )
 
 
 @lru_cache(maxsize=16384)
 def words_of(key: str) -> tuple[str, ...]:
-    """The words of a key in lower case: `dbPassword`, `DB_PASSWORD` and `db-password` have the same."""
+    """The words of a key in lower case: `dbPassword`, `DB_PASSWORD` and `db-password` have the
+    same.
+    """
     plain = unicodedata.normalize("NFKC", key)
-    return tuple(each.lower() for each in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+", plain))
+    return tuple(
+        each.lower()
+        for each in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+", plain)
+    )

@@ -1,4 +1,6 @@
-"""Reads from the key of a value whether it is a secret, a name, an identifier, a sentence for people, or anything."""
+"""Reads from the key of a value whether it is a secret, a name, an identifier, a sentence for
+people, or anything.
+"""
 
 import re
 from enum import Enum, auto
@@ -15,7 +17,9 @@ _HARMLESS_AFTER: Final = frozenset(_TABLE["secrets"]["harmless_after"])
 _ENDINGS: Final = re.compile(_TABLE["secrets"]["endings"])
 _EXCEPTIONS: Final = re.compile(_TABLE["secrets"]["exceptions"])
 _KNOWN: Final = re.compile(_TABLE["known"])
-_NAMED, _IDENTIFYING, _SENTENCES = (frozenset(_TABLE[each]) for each in ("named", "identifying", "sentences"))
+_NAMED, _IDENTIFYING, _SENTENCES = (
+    frozenset(_TABLE[each]) for each in ("named", "identifying", "sentences")
+)
 _NEVER: Final = tuple(_TABLE["never"])
 
 
@@ -45,7 +49,11 @@ def place_of(key: str) -> Place:
         return Place.SECRET
     if _EXCEPTIONS.fullmatch(key):
         return Place.NAMED
-    for names, place in ((_IDENTIFYING, Place.IDENTIFIES), (_SENTENCES, Place.SENTENCE), (_NAMED, Place.NAMED)):
+    for names, place in (
+        (_IDENTIFYING, Place.IDENTIFIES),
+        (_SENTENCES, Place.SENTENCE),
+        (_NAMED, Place.NAMED),
+    ):
         if last in names:
             return place
     return Place.OPEN
@@ -62,4 +70,8 @@ def is_secret(key: str) -> bool:
         return True
     if words[-1] in _HARMLESS_AFTER:
         return "_".join(words).endswith(_NEVER)
-    return words[-1] in _SECRETS or bool(_ENDINGS.search("".join(words))) or not _STRONG.isdisjoint(words)
+    return (
+        words[-1] in _SECRETS
+        or bool(_ENDINGS.search("".join(words)))
+        or not _STRONG.isdisjoint(words)
+    )

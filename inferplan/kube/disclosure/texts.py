@@ -1,4 +1,6 @@
-"""Opens texts as far as they parse: JSON, base64, gzip, URLs, and lines of keys and values, options, quotes and words."""
+"""Opens texts as far as they parse: JSON, base64, gzip, URLs, and lines of keys and values,
+options, quotes and words.
+"""
 
 import base64
 import binascii
@@ -10,7 +12,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from inferplan.kube.disclosure.forms import is_harmless, is_name, is_readable, parts_of_url, unknown_characters
+from inferplan.kube.disclosure.forms import (
+    is_harmless,
+    is_name,
+    is_readable,
+    parts_of_url,
+    unknown_characters,
+)
 from inferplan.kube.disclosure.keys import Place, is_secret, place_of
 from inferplan.tables import table
 
@@ -23,10 +31,14 @@ _BEFORE_COMMIT: Final = ("at", "commit", "revision", "--revision")
 _STRUCTURE: Final = re.compile(r"[=;|{}<>\n\t$]|://|(^|\s)--?\w|:\s|\w:\S")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 _ARMOUR: Final = re.compile(
-    r"-----BEGIN (?!CERTIFICATE|PUBLIC|RSA PUBLIC|EC PUBLIC|PGP PUBLIC)[^\n]*?(-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL
+    r"-----BEGIN (?!CERTIFICATE|PUBLIC|RSA PUBLIC|EC PUBLIC|PGP PUBLIC)[^\n]*?(-----END [A-Z0-9"
+    r" ]+-----|\Z)",
+    re.DOTALL,
 )
 # A user with a password, a parameter of a URL, or a sentence: none belongs into a name.
-_CREDENTIALS: Final = re.compile(r"://[^/\s]*@|^[^/@\s]+:[^/@\s]+@(?!sha)|[?&][\w-]+=[^&]{6}|\s\S+\s\S+\s")
+_CREDENTIALS: Final = re.compile(
+    r"://[^/\s]*@|^[^/@\s]+:[^/@\s]+@(?!sha)|[?&][\w-]+=[^&]{6}|\s\S+\s\S+\s"
+)
 _MOST_BYTES: Final = 2**20
 _DEEPEST: Final = 6
 _GZIP: Final = 31
@@ -50,14 +62,25 @@ def placeholder(length: int, *, changed: bool = False) -> str:
 
 @lru_cache(maxsize=65536)
 def shown(text: str, key: str, place: Place, walk: Walk, depth: int = 0) -> str:
-    """`text` as a report may show it at `place` under `key`. `walk` shows the values of documents in it."""
+    """`text` as a report may show it at `place` under `key`. `walk` shows the values of documents
+    in it.
+    """
     if place is Place.SECRET:
         is_place = key in ("key", "keys") or text.startswith("/")
         soft = is_place and not text.isdigit() and is_harmless(text)
         return text if soft or _SMALL.fullmatch(text) else placeholder(len(text))
-    if place is Place.PUBLIC and text.isascii() and text.isprintable() and not _CREDENTIALS.search(text):
+    if (
+        place is Place.PUBLIC
+        and text.isascii()
+        and text.isprintable()
+        and not _CREDENTIALS.search(text)
+    ):
         return text
-    if place is not Place.OPEN and place is not Place.SENTENCE and is_name(text, identifies=place is Place.IDENTIFIES):
+    if (
+        place is not Place.OPEN
+        and place is not Place.SENTENCE
+        and is_name(text, identifies=place is Place.IDENTIFIES)
+    ):
         return text
     if is_harmless(text.strip()):
         return text
@@ -103,13 +126,17 @@ def _decoded(text: str) -> str | None:
     if not _BASE64.fullmatch(packed):
         return None
     try:
-        content = base64.b64decode(packed.replace("-", "+").replace("_", "/") + "=" * (-len(packed) % 4))
+        content = base64.b64decode(
+            packed.replace("-", "+").replace("_", "/") + "=" * (-len(packed) % 4)
+        )
         if content[:2] == b"\x1f\x8b":
             content = zlib.decompressobj(_GZIP).decompress(content, _MOST_BYTES)
         inner = content.decode()
     except (binascii.Error, zlib.error, UnicodeDecodeError):
         return None
-    return inner if inner and all(each.isprintable() or each in "\r\n\t" for each in inner) else None
+    return (
+        inner if inner and all(each.isprintable() or each in "\r\n\t" for each in inner) else None
+    )
 
 
 def _url(parts: tuple[str, str, str, str, str]) -> str:
@@ -117,7 +144,13 @@ def _url(parts: tuple[str, str, str, str, str]) -> str:
     user, at, host = authority.rpartition("@")
     user = placeholder(len(user)) if at else ""
     host = host if is_harmless(host) or is_readable(host) else placeholder(len(host))
-    segments = path if is_harmless(path) else "/".join(each if is_harmless(each) else placeholder(len(each)) for each in path.split("/"))
+    segments = (
+        path
+        if is_harmless(path)
+        else "/".join(
+            each if is_harmless(each) else placeholder(len(each)) for each in path.split("/")
+        )
+    )
     values = [_parameter(each) for each in query.removeprefix("?").split("&")] if query else []
     end = fragment if is_harmless(fragment[1:]) else f"#{placeholder(len(fragment) - 1)}"
     return f"{scheme}{user}{at}{host}{segments}{'?' if query else ''}{'&'.join(values)}{end if fragment else ''}"
@@ -142,7 +175,11 @@ def _lines(text: str, walk: Walk, depth: int, *, names: Names = None) -> Iterato
             yield line
             continue
         indent = len(line) - len(line.lstrip())
-        if block is not None and line.strip() and (indent > block or (indent == block and line.lstrip().startswith("- "))):
+        if (
+            block is not None
+            and line.strip()
+            and (indent > block or (indent == block and line.lstrip().startswith("- ")))
+        ):
             yield f"{line[:indent]}{_below_secret(line[indent:], walk, depth)}"
             continue
         block = None
@@ -154,13 +191,19 @@ def _lines(text: str, walk: Walk, depth: int, *, names: Names = None) -> Iterato
         key, value = match["key"].strip("\"'"), match["value"]
         if is_secret(key):
             block = indent if not value.strip() or value.strip()[0] in "|>&{[" else None
-        yield f"{match['before']}{_key(match['key'])}{match['separator']}{_value(value, key, walk, depth, names=names)}"
+        yield (
+            f"{match['before']}{_key(match['key'])}{match['separator']}{_value(value, key, walk, depth, names=names)}"
+        )
 
 
 def _below_secret(text: str, walk: Walk, depth: int) -> str:
     match = _LINE.fullmatch(text)
     if match is None:
-        return text if text.strip() in ("-", "}", "]", "},", "],", "{", "[") else placeholder(len(text))
+        return (
+            text
+            if text.strip() in ("-", "}", "]", "},", "],", "{", "[")
+            else placeholder(len(text))
+        )
     key = match["key"].strip("\"'")
     place = Place.NAMED if place_of(key) in (Place.NAMED, Place.IDENTIFIES) else Place.SECRET
     return f"{match['before']}{_key(match['key'])}{match['separator']}{_quoted(match['value'], key, place, walk, depth) if match['value'] else ''}"
@@ -168,14 +211,22 @@ def _below_secret(text: str, walk: Walk, depth: int) -> str:
 
 def _key(text: str) -> str:
     bare = text.strip("\"'")
-    return text if is_name(bare) and unknown_characters(bare) <= _LONGEST_KEY else placeholder(len(text))
+    return (
+        text
+        if is_name(bare) and unknown_characters(bare) <= _LONGEST_KEY
+        else placeholder(len(text))
+    )
 
 
 def _value(text: str, key: str, walk: Walk, depth: int, *, names: Names = None) -> str:
     place, bare = place_of(key), text.strip()
     if place is Place.SECRET or not re.search(r"\s", bare) or bare[:1] + bare[-1:] in ('""', "''"):
         return _quoted(text, key, place, walk, depth)
-    return _opened(text, walk, depth + 1) if _document(text) is not None else _inline(text, walk, depth, names=names)
+    return (
+        _opened(text, walk, depth + 1)
+        if _document(text) is not None
+        else _inline(text, walk, depth, names=names)
+    )
 
 
 def _quoted(text: str, key: str, place: Place, walk: Walk, depth: int) -> str:
@@ -198,39 +249,62 @@ def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, previous:
         if kind == "hidden":
             parts.append(text)
             continue
-        if _asks_secret(previous) and kind in ("word", "quoted", "pair") and (previous.startswith("-") or unknown_characters(text)):
+        if (
+            _asks_secret(previous)
+            and kind in ("word", "quoted", "pair")
+            and (previous.startswith("-") or unknown_characters(text))
+        ):
             parts.append(_quoted(text, previous, Place.SECRET, walk, depth))
         elif kind == "url":
-            parts.append(text if is_harmless(text) else _url(parts_of_url(text) or ("", "", text, "", "")))
+            parts.append(
+                text if is_harmless(text) else _url(parts_of_url(text) or ("", "", text, "", ""))
+            )
         elif kind == "pair":
             key, separator, value = match["key"], match["separator"], match["content"] or ""
             place = place_of(key.strip("\"'").lstrip("-"))
             if names is not None and place is Place.SECRET and unknown_characters(value) == 0:
                 place = Place.SENTENCE
             if names is not None and place not in (Place.SECRET, Place.IDENTIFIES) and value:
-                opened = _inline(value, walk, depth, names=names) if value[0] not in "\"'" else _phrase(value, walk, depth, names)
+                opened = (
+                    _inline(value, walk, depth, names=names)
+                    if value[0] not in "\"'"
+                    else _phrase(value, walk, depth, names)
+                )
             else:
                 opened = _quoted(value, key, place, walk, depth) if value else ""
             parts.append(f"{_key(key)}{separator}{opened}")
             text = key if not value else ""
         elif kind == "quoted":
             inner = text[1:-1]
-            whole = is_harmless(inner) or is_readable(inner, most=_MOST_NEIGHBOURS) or (names is not None and inner in names)
+            whole = (
+                is_harmless(inner)
+                or is_readable(inner, most=_MOST_NEIGHBOURS)
+                or (names is not None and inner in names)
+            )
             is_phrase = names is not None and re.search(r"\s", inner)
             parts.append(
                 text
                 if whole
-                else _phrase(text, walk, depth, names)
-                if is_phrase
-                else f"{text[0]}{_opened(inner, walk, depth + 1)}{text[-1]}"
+                else (
+                    _phrase(text, walk, depth, names)
+                    if is_phrase
+                    else f"{text[0]}{_opened(inner, walk, depth + 1)}{text[-1]}"
+                )
             )
         else:
-            is_number = text.isdigit() and len(text) <= (_LONGEST_NUMBER if names is None else _LONGEST_KEY)
-            unknown = 0 if is_number or (names and text in names) else unknown_characters(text, prose=names is not None)
+            is_number = text.isdigit() and len(text) <= (
+                _LONGEST_NUMBER if names is None else _LONGEST_KEY
+            )
+            unknown = (
+                0
+                if is_number or (names and text in names)
+                else unknown_characters(text, prose=names is not None)
+            )
             neighbours = neighbours + unknown if unknown else 0
             is_commit = previous in _BEFORE_COMMIT and re.fullmatch(r"[0-9a-f]{40}", text)
             public = is_commit or (
-                (is_harmless(text) or (names is not None and unknown <= _MOST_UNKNOWN)) and neighbours <= _MOST_NEIGHBOURS
+                (is_harmless(text) or (names is not None and unknown <= _MOST_UNKNOWN))
+                and neighbours <= _MOST_NEIGHBOURS
             )
             parts.append(text if public else placeholder(len(text)))
         previous = text
@@ -239,13 +313,19 @@ def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, previous:
 
 def _phrase(text: str, walk: Walk, depth: int, names: Names) -> str:
     """Several words in quotes."""
-    return placeholder(len(text)) if depth > _DEEPEST else f"{text[0]}{_inline(text[1:-1], walk, depth + 1, names=names)}{text[-1]}"
+    return (
+        placeholder(len(text))
+        if depth > _DEEPEST
+        else f"{text[0]}{_inline(text[1:-1], walk, depth + 1, names=names)}{text[-1]}"
+    )
 
 
 def _asks_secret(previous: str) -> bool:
     word = previous.strip("\"':")
     return word in _HINTS or (
-        bool(word) and is_secret(word.lstrip("-")) and (word.startswith("-") or word.islower() or word.isupper() or word.istitle())
+        bool(word)
+        and is_secret(word.lstrip("-"))
+        and (word.startswith("-") or word.islower() or word.isupper() or word.istitle())
     )
 
 
@@ -260,7 +340,9 @@ def command(words: list[Any], walk: Walk, depth: int = 0) -> list[Any]:
         name, equals, value = word.partition("=") if word.startswith("-") else (previous, "", "")
         key = name.lstrip("-")
         if equals and key and is_name(key):
-            parts.append(f"{name}={shown(value, key, _option(name), walk, depth + 1) if value else ''}")
+            parts.append(
+                f"{name}={shown(value, key, _option(name), walk, depth + 1) if value else ''}"
+            )
         elif previous.startswith("-") and not word.startswith("-"):
             place = Place.SECRET if previous in _HINTS else _option(previous)
             parts.append(shown(word, key, place, walk, depth + 1))
@@ -280,15 +362,23 @@ def _option(name: str) -> Place:
 @lru_cache(maxsize=1)
 def engine_options() -> frozenset[str]:
     """The options of the engines' own tables."""
-    return frozenset(each for text in _shipped("options") for each in text.split() if each.startswith("--"))
+    return frozenset(
+        each for text in _shipped("options") for each in text.split() if each.startswith("--")
+    )
 
 
 @lru_cache(maxsize=1)
 def _shipped_lines() -> frozenset[str]:
-    """The lines of the programs and files that this package ships and a stack copies into its objects."""
+    """The lines of the programs and files that this package ships and a stack copies into its
+    objects.
+    """
     return frozenset(line for text in _shipped("files") for line in text.split("\n"))
 
 
 def _shipped(kind: str) -> Iterator[str]:
     root = Path(__file__).parents[2]
-    return (path.read_text(encoding="utf-8") for pattern in _TABLE["programs"][kind] for path in sorted(root.glob(pattern)))
+    return (
+        path.read_text(encoding="utf-8")
+        for pattern in _TABLE["programs"][kind]
+        for path in sorted(root.glob(pattern))
+    )

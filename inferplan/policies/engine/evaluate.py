@@ -1,4 +1,6 @@
-"""Runs rules on resources and stacks. What a rule cannot check is reported, and no message contains a value of a resource."""
+"""Runs rules on resources and stacks. What a rule cannot check is reported, and no message contains
+a value of a resource.
+"""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -39,9 +41,15 @@ class Outcome(NamedTuple):
         """The remedy as a sentence."""
         match self.state:
             case State.NOT_EVALUATED:
-                return "Use a value that is known during planning, or add an exemption with state unknown to policies/stacks/<stack>.json."
+                return (
+                    "Use a value that is known during planning, or add an exemption with state"
+                    " unknown to policies/stacks/<stack>.json."
+                )
             case State.DEFECT:
-                return f"Fix the rule, or set levels.{self.rule.id} to advisory in policies/stacks/<stack>.json until it is fixed."
+                return (
+                    f"Fix the rule, or set levels.{self.rule.id} to advisory in"
+                    " policies/stacks/<stack>.json until it is fixed."
+                )
             case _:
                 return f"{self.rule.remedy[:1].upper()}{self.rule.remedy[1:]}."
 
@@ -53,7 +61,9 @@ class Outcome(NamedTuple):
 
 
 def label(urn: str) -> str:
-    """A URN as `Kind/name`, "" as `stack`. A hash of the content at the end of a name is removed, so that an exemption survives a change."""
+    """A URN as `Kind/name`, "" as `stack`. A hash of the content at the end of a name is removed,
+    so that an exemption survives a change.
+    """
     if not urn:
         return "stack"
     type_, _, name = urn.rpartition("::")
@@ -61,20 +71,32 @@ def label(urn: str) -> str:
     return f"{kind}/{_CONTENT_KEY.sub('', name) if kind in _NAMED_BY_CONTENT else name}"
 
 
-def evaluate_resource(resource: Resource, settings: Settings, levels: Collection[Level]) -> list[Outcome]:
+def evaluate_resource(
+    resource: Resource, settings: Settings, levels: Collection[Level]
+) -> list[Outcome]:
     """The outcomes of the rules of `levels` for `resource`, in the order of their ids."""
     rules = [rule for rule in rules_for(resource) if settings.level(rule) in levels]
-    return [each for rule in rules for each in _unique(_outcomes(rule, resource.urn, partial(_parts, rule, resource), settings))]
+    return [
+        each
+        for rule in rules
+        for each in _unique(
+            _outcomes(rule, resource.urn, partial(_parts, rule, resource), settings)
+        )
+    ]
 
 
 def evaluate_stack(stack: Stack, settings: Settings, levels: Collection[Level]) -> list[Outcome]:
-    """The outcomes of the stack rules of `levels`, in the order of their ids, each followed by the fields that the rule could not read."""
+    """The outcomes of the stack rules of `levels`, in the order of their ids, each followed by the
+    fields that the rule could not read.
+    """
     outcomes: list[Outcome] = []
     for rule in stack_rules():
         if settings.level(rule) in levels:
             view = stack.for_rule()
             of_rule = list(_outcomes(rule, "", lambda view=view: (view,), settings))
-            outcomes += _unique((*of_rule, *(_failure(rule, "", error) for error in view.unreadable.values())))
+            outcomes += _unique(
+                (*of_rule, *(_failure(rule, "", error) for error in view.unreadable.values()))
+            )
     return outcomes
 
 
@@ -88,8 +110,12 @@ def _unique(outcomes: Iterable[Outcome]) -> Collection[Outcome]:
     return {outcome[1:]: outcome for outcome in outcomes}.values()
 
 
-def _outcomes(rule: Rule, urn: str, read_parts: Callable[[], Iterable[Any]], settings: Settings) -> Iterator[Outcome]:
-    """The outcomes of a rule for each part. A part that cannot be evaluated does not affect the others."""
+def _outcomes(
+    rule: Rule, urn: str, read_parts: Callable[[], Iterable[Any]], settings: Settings
+) -> Iterator[Outcome]:
+    """The outcomes of a rule for each part. A part that cannot be evaluated does not affect the
+    others.
+    """
     try:
         parts = read_parts()
     except Exception as error:  # noqa: BLE001 - a defect of one rule names that rule, and the other rules still run
@@ -107,16 +133,35 @@ def _failure(rule: Rule, urn: str, error: Exception) -> Outcome:
     """The outcome of an error. A field that cannot be read is reported for its own resource."""
     if not isinstance(error, FieldError):
         # The error's text may contain a value of the resource, so only its type is reported.
-        return Outcome(rule, State.DEFECT, urn, "", f"the rule itself failed with {type(error).__name__}")
+        return Outcome(
+            rule, State.DEFECT, urn, "", f"the rule itself failed with {type(error).__name__}"
+        )
     if isinstance(error, MalformedFieldError):
-        return Outcome(rule, State.VIOLATION, error.urn or urn, error.path, f"is not {error.expected}, so the rule blocks it")
-    return Outcome(rule, State.NOT_EVALUATED, error.urn or urn, error.path, f"{error.why}, so the rule cannot be evaluated")
+        return Outcome(
+            rule,
+            State.VIOLATION,
+            error.urn or urn,
+            error.path,
+            f"is not {error.expected}, so the rule blocks it",
+        )
+    return Outcome(
+        rule,
+        State.NOT_EVALUATED,
+        error.urn or urn,
+        error.path,
+        f"{error.why}, so the rule cannot be evaluated",
+    )
 
 
 def remedied(resource: Resource, settings: Settings, properties: Any) -> Any:
-    """Make safe changes in `properties`, the inputs of `resource`; None if there are none. Secrets and unknowns stay as they are."""
+    """Make safe changes in `properties`, the inputs of `resource`; None if there are none. Secrets
+    and unknowns stay as they are.
+    """
     edits = [
-        edit for rule in rules_for(resource) if settings.level(rule) is not Level.DISABLED for edit in _edits(rule, resource, settings)
+        edit
+        for rule in rules_for(resource)
+        if settings.level(rule) is not Level.DISABLED
+        for edit in _edits(rule, resource, settings)
     ]
     for edit in edits:
         *above, last = edit.keys
@@ -136,5 +181,8 @@ def _edits(rule: Rule, resource: Resource, settings: Settings) -> Iterator[Edit]
     with suppress(FieldError):
         for part in resource.parts(rule.subject):
             violations = rule.check(part, settings.parameters_of(rule))
-            if any(settings.exemption(rule.id, label(resource.urn), each.path, State.VIOLATION) is None for each in violations):
+            if any(
+                settings.exemption(rule.id, label(resource.urn), each.path, State.VIOLATION) is None
+                for each in violations
+            ):
                 yield from rule.remediate(part)

@@ -1,4 +1,6 @@
-"""Resource inputs as rules read them. An unknown or mistyped value raises an error with its path, which shows no secret."""
+"""Resource inputs as rules read them. An unknown or mistyped value raises an error with its path,
+which shows no secret.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ UNKNOWN: Final = Unknown()
 
 
 class FieldError(Exception):
-    """A rule cannot read the field at `path` of the resource `urn`, "" for a field without a resource. `why` completes the message."""
+    """A rule cannot read the field at `path` of the resource `urn`, "" for a field without a
+    resource. `why` completes the message.
+    """
 
     why = "cannot be read"
 
@@ -41,7 +45,9 @@ class UnknownFieldError(FieldError):
 
 
 class UnseenFieldError(FieldError):
-    """The field refers to an object that is not in the stack; `why` says so without the field's value."""
+    """The field refers to an object that is not in the stack; `why` says so without the field's
+    value.
+    """
 
     def __init__(self, field: Field, why: str) -> None:
         super().__init__(field)
@@ -57,18 +63,24 @@ class MalformedFieldError(FieldError):
 
 
 class Field:
-    """A field in a resource's inputs; an absent one reads as None. Reading raises UnknownFieldError or MalformedFieldError."""
+    """A field in a resource's inputs; an absent one reads as None. Reading raises UnknownFieldError
+    or MalformedFieldError.
+    """
 
     __slots__ = ("_key", "_parent", "_raw", "urn")
 
-    def __init__(self, raw: Any, parent: Field | None = None, key: str | int = "", *, urn: str = "") -> None:
+    def __init__(
+        self, raw: Any, parent: Field | None = None, key: str | int = "", *, urn: str = ""
+    ) -> None:
         self._raw = raw
         self._parent = parent
         self._key = key
         self.urn: str = urn if parent is None else parent.urn
 
     def at(self, *keys: str) -> Field:
-        """The field below, key by key. Raises MalformedFieldError if a field on the path is not a map."""
+        """The field below, key by key. Raises MalformedFieldError if a field on the path is not a
+        map.
+        """
         field = self
         for key in keys:
             raw = field._raw
@@ -124,7 +136,9 @@ class Field:
 
     def _typed(self, expected: str, *types: type) -> Any:
         value = self.value
-        if value is not None and (not isinstance(value, types) or (isinstance(value, bool) and bool not in types)):
+        if value is not None and (
+            not isinstance(value, types) or (isinstance(value, bool) and bool not in types)
+        ):
             raise MalformedFieldError(self, expected)
         return value
 
@@ -150,7 +164,11 @@ class Field:
         if isinstance(value, str):
             yield self
         elif isinstance(value, dict | list):
-            for each in self.each() if isinstance(value, list) else (field for _key, field in self.entries()):
+            for each in (
+                self.each()
+                if isinstance(value, list)
+                else (field for _key, field in self.entries())
+            ):
                 yield from each.texts_below()
 
     def flag(self) -> bool | None:
@@ -191,7 +209,9 @@ class Field:
 
 
 def matching(items: Iterable[_Item], test: Callable[[_Item], bool]) -> Iterator[_Item]:
-    """The items that pass `test`. An error of a test is raised after all other items were tested. Raises FieldError."""
+    """The items that pass `test`. An error of a test is raised after all other items were tested.
+    Raises FieldError.
+    """
     first_error: FieldError | None = None
     for item in items:
         try:
@@ -214,5 +234,7 @@ def maps_in(value: Any) -> Iterator[dict[str, Any]]:
     """All maps in plain data, each before those that it contains."""
     if isinstance(value, dict):
         yield value
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for each in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         yield from maps_in(each)

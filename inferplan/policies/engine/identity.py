@@ -1,4 +1,6 @@
-"""The identity of a policy pack: its version, the number of its rules, and a hash of its files and of those that its rules read."""
+"""The identity of a policy pack: its version, the number of its rules, and a hash of its files and
+of those that its rules read.
+"""
 
 import re
 import tomllib
@@ -9,18 +11,27 @@ from pathlib import Path
 
 ROOM = "inferplan"
 _PACK = "policies/"
-# What decides, as code or as data: rules with all that they read, what gives them the resources, and what reports their results. A test
-# compares the folders with the imports of the pack.
+# What decides, as code or as data: rules with all that they read, what gives them the resources,
+# and what reports their results. A test compares the folders with the imports of the pack.
 _FOLDERS = (
-    *(_PACK, "kube/", "images/", "review/", "tables.py", "operations/reporting/", "operations/planning/", "operations/project.py"),
     *(
-        "operations/stack_fields.toml",
-        "operations/revisions.py",
-        "rehearsal/engine/wire/",
-        "rehearsal/engine/program/",
-        "rehearsal/engine/plan/",
+        _PACK,
+        "kube/",
+        "images/",
+        "review/",
+        "tables.py",
+        "operations/reporting/",
+        "operations/planning/",
+        "workspace/project.py",
     ),
-    *("cli/check.py", "cli/plan.py", "cli/report.py"),
+    *(
+        "workspace/stack_fields.toml",
+        "workspace/revisions.py",
+        "rehearsal/engine/wire/",
+        "pulumi_engine/program/",
+        "pulumi_engine/plan/",
+    ),
+    *("commands/check/command.py", "commands/plan/command.py", "commands/report/command.py"),
 )
 _SOURCES = (".py", ".toml", ".yaml", ".csv")
 _CHECK = re.compile(rb"^@(?:resource|stack)_rule\b", re.MULTILINE)
@@ -30,12 +41,20 @@ _WITHOUT = ("policies/stacks/", "__pycache__/")
 
 
 def is_source(name: str) -> bool:
-    """True if the file `name`, relative to the folder `inferplan`, belongs to the identity of its pack."""
-    return name.startswith(_FOLDERS) and name.endswith(_SOURCES) and not any(part in name for part in _WITHOUT)
+    """True if the file `name`, relative to the folder `inferplan`, belongs to the identity of its
+    pack.
+    """
+    return (
+        name.startswith(_FOLDERS)
+        and name.endswith(_SOURCES)
+        and not any(part in name for part in _WITHOUT)
+    )
 
 
 def identity_of(sources: Mapping[str, bytes]) -> str:
-    """The identity of the pack with these files, by name relative to `inferplan`; "" without a pack."""
+    """The identity of the pack with these files, by name relative to `inferplan`; "" without a
+    pack.
+    """
     names = sorted(filter(is_source, sources))
     if not any(name.startswith(_PACK) for name in names):
         return ""
@@ -44,7 +63,10 @@ def identity_of(sources: Mapping[str, bytes]) -> str:
         digest.update(f"{name}\0{len(sources[name])}\0".encode())
         digest.update(sources[name])
     version = _VERSION.search(sources.get(f"{_PACK}PulumiPolicy.yaml", b""))
-    return f"{version[1].decode() if version else 'no version'}, {_rules(sources)} rules, sha256:{digest.hexdigest()[:16]}"
+    return (
+        f"{version[1].decode() if version else 'no version'}, {_rules(sources)} rules,"
+        f" sha256:{digest.hexdigest()[:16]}"
+    )
 
 
 def _rules(sources: Mapping[str, bytes]) -> int:
@@ -53,8 +75,14 @@ def _rules(sources: Mapping[str, bytes]) -> int:
         listed = tomllib.loads(sources.get(f"{_PACK}rules.toml", b"").decode())
     except ValueError:
         listed = {}
-    checks = sum(len(_CHECK.findall(content)) for name, content in sources.items() if name.startswith(f"{_PACK}rules/"))
-    return checks + sum(isinstance(each, dict) and bool({"rows", "table"} & each.keys()) for each in listed.values())
+    checks = sum(
+        len(_CHECK.findall(content))
+        for name, content in sources.items()
+        if name.startswith(f"{_PACK}rules/")
+    )
+    return checks + sum(
+        isinstance(each, dict) and bool({"rows", "table"} & each.keys()) for each in listed.values()
+    )
 
 
 def identity_in(folder: Path) -> str:

@@ -13,18 +13,27 @@ from inferplan.tables import table
 
 @cache
 def all_rules() -> Mapping[str, Rule]:
-    modules = [import_module(f"{package.__name__}.{each.name}") for each in pkgutil.iter_modules(package.__path__)]
-    rules = [value for module in modules for value in vars(module).values() if isinstance(value, Rule)]
+    modules = [
+        import_module(f"{package.__name__}.{each.name}")
+        for each in pkgutil.iter_modules(package.__path__)
+    ]
+    rules = [
+        value for module in modules for value in vars(module).values() if isinstance(value, Rule)
+    ]
     return {rule.id: rule for rule in sorted(rules, key=lambda rule: rule.id)}
 
 
 def missing_rules() -> tuple[str, ...]:
-    """The rules of the pack's table that no module registers: a pack without them must not pass anything."""
+    """The rules of the pack's table that no module registers: a pack without them must not pass
+    anything.
+    """
     return tuple(sorted(table(RULES).keys() - all_rules().keys()))
 
 
 def rules_for(resource: Resource) -> tuple[Rule, ...]:
-    """The rules that check `resource`: those of its kind, and those whose subject recognizes its structure."""
+    """The rules that check `resource`: those of its kind, and those whose subject recognizes its
+    structure.
+    """
     of_kind, others = _by_kind(resource.kind)
     return (*of_kind, *(rule for rule in others if rule.subject and rule.subject.also(resource)))
 
@@ -33,7 +42,9 @@ def rules_for(resource: Resource) -> tuple[Rule, ...]:
 def _by_kind(kind: str) -> tuple[list[Rule], list[Rule]]:
     """The rules on single resources: those of a kind, and the others."""
     rules = [(rule, kind in rule.subject.kinds) for rule in all_rules().values() if rule.subject]
-    return [rule for rule, of_kind in rules if of_kind], [rule for rule, of_kind in rules if not of_kind]
+    return [rule for rule, of_kind in rules if of_kind], [
+        rule for rule, of_kind in rules if not of_kind
+    ]
 
 
 @cache

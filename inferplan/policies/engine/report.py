@@ -15,9 +15,11 @@ _RUN = (Level.MANDATORY, Level.ADVISORY)
 
 
 class Change(NamedTuple):
-    """One setting that differs from the default: `key` is `level`, the name of a parameter, or an accepted type under the name acceptedTypes.
+    """One setting that differs from the default: `key` is `level`, the name of a parameter, or an
+    accepted type under the name acceptedTypes.
 
-    `lowered` is False only if the level became stricter. A changed parameter counts as lowered, because its value does not say.
+    `lowered` is False only if the level became stricter. A changed parameter counts as lowered,
+    because its value does not say.
     """
 
     rule: str
@@ -34,7 +36,9 @@ class Change(NamedTuple):
 
 
 def changes_of(settings: Settings, rules: Mapping[str, Rule]) -> tuple[Change, ...]:
-    """The levels and parameters of `settings` that differ from the defaults, in the order of `rules`, and its accepted types."""
+    """The levels and parameters of `settings` that differ from the defaults, in the order of
+    `rules`, and its accepted types.
+    """
     changes: list[Change] = []
     for rule in rules.values():
         level = settings.level(rule)
@@ -44,7 +48,11 @@ def changes_of(settings: Settings, rules: Mapping[str, Rule]) -> tuple[Change, .
         values = settings.parameters_of(rule)
         for name, parameter in rule.parameters.items():
             if values[name] != parameter.default:
-                changes.append(Change(rule.id, name, _text(parameter.default), _text(values[name]), lowered=True))
+                changes.append(
+                    Change(
+                        rule.id, name, _text(parameter.default), _text(values[name]), lowered=True
+                    )
+                )
     for each in settings.accepted_types:
         if each.expires >= settings.today:
             value = f"accepted until {each.expires} (owner: {each.owner}) because {each.reason},"
@@ -63,10 +71,11 @@ class Exempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The verdict on a stack, in the order of its resources. `violations` block it, `advice` does not.
+    """The verdict on a stack, in the order of its resources. `violations` block it, `advice` does
+    not.
 
-    `rules` counts the rules that ran, `changes` are settings that differ from the defaults. `places` has the line of the stack file that
-    causes a violation, by rule and URN.
+    `rules` counts the rules that ran, `changes` are settings that differ from the defaults.
+    `places` has the line of the stack file that causes a violation, by rule and URN.
     """
 
     stack: str
@@ -90,42 +99,63 @@ class Report:
 
 
 def check_stack(stack: Stack, settings: Settings) -> Report:
-    outcomes = [outcome for resource in stack for outcome in evaluate_resource(resource, settings, _RUN)]
+    outcomes = [
+        outcome for resource in stack for outcome in evaluate_resource(resource, settings, _RUN)
+    ]
     return make_report(stack.name, [*outcomes, *evaluate_stack(stack, settings, _RUN)], settings)
 
 
 def make_report(stack: str, outcomes: Iterable[Outcome], settings: Settings) -> Report:
     """Sort `outcomes` into violations, advice and exempt ones."""
     by_exemption = [(outcome, outcome.exemption(settings)) for outcome in outcomes]
-    exempt = tuple(Exempt(outcome, exemption) for outcome, exemption in by_exemption if exemption is not None)
+    exempt = tuple(
+        Exempt(outcome, exemption) for outcome, exemption in by_exemption if exemption is not None
+    )
     live = [outcome for outcome, exemption in by_exemption if exemption is None]
     violations = tuple(each for each in live if settings.level(each.rule) is Level.MANDATORY)
     advice = tuple(each for each in live if settings.level(each.rule) is not Level.MANDATORY)
     used = {each.exemption for each in exempt}
-    unused = tuple(each for each in settings.exemptions if each not in used and each not in settings.expired)
-    disabled = tuple(rule.id for rule in all_rules().values() if settings.level(rule) is Level.DISABLED)
+    unused = tuple(
+        each for each in settings.exemptions if each not in used and each not in settings.expired
+    )
+    disabled = tuple(
+        rule.id for rule in all_rules().values() if settings.level(rule) is Level.DISABLED
+    )
     rules = len(all_rules()) - len(disabled)
     changes = changes_of(settings, all_rules())
-    return Report(stack, violations, advice, exempt, settings.expired, unused, changes, rules, missing_rules(), disabled)
+    return Report(
+        stack,
+        violations,
+        advice,
+        exempt,
+        settings.expired,
+        unused,
+        changes,
+        rules,
+        missing_rules(),
+        disabled,
+    )
 
 
 def exemption_message(exemption: Exemption) -> str:
     return (
-        f"exempt until {exemption.expires} (owner: {exemption.owner}): {_place(exemption)} from {exemption.rule}, "
-        f"state {exemption.state}, because {exemption.reason}"
+        f"exempt until {exemption.expires} (owner: {exemption.owner}): {_place(exemption)} from"
+        f" {exemption.rule}, state {exemption.state}, because {exemption.reason}"
     )
 
 
 def missing_message(missing: Iterable[str]) -> str:
     return (
-        f"the policy pack has no check for {', '.join(missing)}; every rule of inferplan/policies/rules.toml must run: reinstall inferplan"
+        f"the policy pack has no check for {', '.join(missing)}; every rule of"
+        " inferplan/policies/rules.toml must run: reinstall inferplan"
     )
 
 
 def expiry_message(exemption: Exemption) -> str:
     return (
-        f"the exemption of {_place(exemption)} from {exemption.rule} expired on {exemption.expires} (owner: {exemption.owner}); "
-        f"fix the cause, or renew the exemption in policies/stacks/<stack>.json with a new reason and expiry date"
+        f"the exemption of {_place(exemption)} from {exemption.rule} expired on {exemption.expires}"
+        f" (owner: {exemption.owner}); fix the cause, or renew the exemption in"
+        " policies/stacks/<stack>.json with a new reason and expiry date"
     )
 
 

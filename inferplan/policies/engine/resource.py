@@ -1,4 +1,6 @@
-"""Resources and stacks as rules read them: types, names, inputs with marks for unknowns, and dependencies."""
+"""Resources and stacks as rules read them: types, names, inputs with marks for unknowns, and
+dependencies.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from inferplan.policies.engine.fields import Field, FieldError, matching
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """One resource; `inputs` is plain data with secrets and `UNKNOWN` for values that an update makes. A component is not `custom`."""
+    """One resource; `inputs` is plain data with secrets and `UNKNOWN` for values that an update
+    makes. A component is not `custom`.
+    """
 
     type: str
     urn: str
@@ -28,7 +32,9 @@ class Resource:
     protect: bool = False
     retain_on_delete: bool = False
     ignore_changes: tuple[str, ...] = ()
-    _parts: dict[str, tuple[Any, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _parts: dict[str, tuple[Any, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __repr__(self) -> str:
         return f"Resource({self.urn})"
@@ -39,7 +45,9 @@ class Resource:
 
     @cached_property
     def kind(self) -> str:
-        """The type without its version: `kubernetes:apps:Deployment` for `kubernetes:apps/v1:Deployment`, `aws:s3:Bucket`."""
+        """The type without its version: `kubernetes:apps:Deployment` for
+        `kubernetes:apps/v1:Deployment`, `aws:s3:Bucket`.
+        """
         package, _, rest = self.type.partition(":")
         module, _, name = rest.rpartition(":")
         return f"{package}:{module.partition('/')[0]}:{name}"
@@ -64,17 +72,21 @@ class Resource:
         return self.root.select(*keys)
 
     def parts(self, subject: Subject) -> tuple[Any, ...]:
-        """The parts of this resource that rules of `subject` check, computed once. Raises FieldError."""
+        """The parts of this resource that rules of `subject` check, computed once. Raises
+        FieldError.
+        """
         if subject.name not in self._parts:
             self._parts[subject.name] = tuple(subject.parts(self))
         return self._parts[subject.name]
 
 
 class Subject(NamedTuple):
-    """The resources that a rule checks, and the parts of them. `kinds` are type tokens without the API version.
+    """The resources that a rule checks, and the parts of them. `kinds` are type tokens without the
+    API version.
 
-    Rules of one subject share the parts of a resource. `inapplicable` returns the rules that a resource cannot obey, for example a device
-    plugin. `also` finds such parts in resources of other kinds.
+    Rules of one subject share the parts of a resource. `inapplicable` returns the rules that a
+    resource cannot obey, for example a device plugin. `also` finds such parts in resources of other
+    kinds.
     """
 
     name: str
@@ -90,7 +102,9 @@ def objects(*kinds: str) -> Subject:
 
 
 class Unreadable(dict[tuple[str, str], FieldError]):
-    """The fields that a stack rule could not read. As a context manager, it records a FieldError of the block and suppresses it."""
+    """The fields that a stack rule could not read. As a context manager, it records a FieldError of
+    the block and suppresses it.
+    """
 
     def __enter__(self) -> None:
         return None
@@ -102,9 +116,13 @@ class Unreadable(dict[tuple[str, str], FieldError]):
 
 
 class Stack:
-    """All resources of one stack, and its outputs. In a block `with stack.unreadable:` a field that cannot be read is recorded, and the rule continues after it."""
+    """All resources of one stack, and its outputs. In a block `with stack.unreadable:` a field that
+    cannot be read is recorded, and the rule continues after it.
+    """
 
-    def __init__(self, name: str, resources: Iterable[Resource], *, outputs: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, name: str, resources: Iterable[Resource], *, outputs: Mapping[str, Any] | None = None
+    ) -> None:
         self.name = name
         self._outputs = outputs or {}
         self.resources = tuple(resources)
@@ -129,8 +147,13 @@ class Stack:
             yield from self._by_kind.get(kind, ())
 
     def named(self, name: str, namespaced: Resource, *kinds: str) -> Iterator[Resource]:
-        """Objects of any of `kinds` with that name, in the namespace of the object `namespaced`. Raises FieldError."""
-        return matching(self.of(*kinds), lambda each: each.object_name == name and each.namespace == namespaced.namespace)
+        """Objects of any of `kinds` with that name, in the namespace of the object `namespaced`.
+        Raises FieldError.
+        """
+        return matching(
+            self.of(*kinds),
+            lambda each: each.object_name == name and each.namespace == namespaced.namespace,
+        )
 
     def dependencies_of(self, resource: Resource) -> set[str]:
         """The URNs of all resources that `resource` depends on, directly or not."""

@@ -1,4 +1,6 @@
-"""The types of rules, and the decorators that make them from checks and the rows of `rules.toml`. A check depends only on the inputs of resources and on its parameters."""
+"""The types of rules, and the decorators that make them from checks and the rows of `rules.toml`. A
+check depends only on the inputs of resources and on its parameters.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class State(enum.StrEnum):
 
 
 class Violation(NamedTuple):
-    """The path of a field and the problem, in words that never contain the field's value; `urn` is "" for the stack as a whole."""
+    """The path of a field and the problem, in words that never contain the field's value; `urn` is
+    "" for the stack as a whole.
+    """
 
     path: str
     problem: str
@@ -50,7 +54,9 @@ Violations = Iterator[Violation]
 
 
 class Parameter(NamedTuple):
-    """A setting of a rule that a stack may change. Values have the type of `default`: a list of strings, a string, or a number from `minimum`."""
+    """A setting of a rule that a stack may change. Values have the type of `default`: a list of
+    strings, a string, or a number from `minimum`.
+    """
 
     default: list[str] | str | float
     description: str
@@ -60,11 +66,18 @@ class Parameter(NamedTuple):
         """Why `value` cannot be used, "" if it can."""
         match self.default:
             case list():
-                valid, type_ = isinstance(value, list) and all(isinstance(each, str) for each in value), "a list, each item a string"
+                valid, type_ = (
+                    isinstance(value, list) and all(isinstance(each, str) for each in value),
+                    "a list, each item a string",
+                )
             case str():
                 valid, type_ = isinstance(value, str), "a string"
             case _:
-                valid = isinstance(value, int | float) and not isinstance(value, bool) and value >= self.minimum
+                valid = (
+                    isinstance(value, int | float)
+                    and not isinstance(value, bool)
+                    and value >= self.minimum
+                )
                 type_ = f"a number of {self.minimum:g} or more"
         if not valid:
             return f"must be {type_}"
@@ -75,7 +88,9 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The settings of one rule for one stack, the day of the check, and the accepted types of resources, each with the last day."""
+    """The settings of one rule for one stack, the day of the check, and the accepted types of
+    resources, each with the last day.
+    """
 
     values: Mapping[str, Any]
     today: str
@@ -97,7 +112,9 @@ Remediation = Callable[[Any], Iterable[Edit]]
 
 
 class Rule(NamedTuple):
-    """A rule on one resource at a time, or on all of a stack if `subject` is None; `refs` name rules of others that require the same."""
+    """A rule on one resource at a time, or on all of a stack if `subject` is None; `refs` name
+    rules of others that require the same.
+    """
 
     id: str
     title: str
@@ -115,19 +132,40 @@ class Rule(NamedTuple):
 RULES = "policies/rules.toml"
 
 
-def make_rule(name: str, subject: Subject | None, check: Check, remediate: Remediation | None = None) -> Rule:
+def make_rule(
+    name: str, subject: Subject | None, check: Check, remediate: Remediation | None = None
+) -> Rule:
     """The rule `name` with its row of `rules.toml`. Raises ValueError for a rule without a row."""
     row = table(RULES).get(name)
     if row is None:
-        raise ValueError(f"Rule {name!r} has no row. Add [{name}] with severity, title, why and remedy to inferplan/policies/rules.toml.")
+        raise ValueError(
+            f"Rule {name!r} has no row. Add [{name}] with severity, title, why and remedy to"
+            " inferplan/policies/rules.toml."
+        )
     parameters = {key: Parameter(**each) for key, each in row.get("parameters", {}).items()}
     level, refs = Level(row.get("level", Level.MANDATORY)), tuple(row.get("refs", ("inference",)))
     severity = Severity(row["severity"])
-    return Rule(name, row["title"], row["why"], row["remedy"], severity, refs, subject, check, level, parameters, remediate)
+    return Rule(
+        name,
+        row["title"],
+        row["why"],
+        row["remedy"],
+        severity,
+        refs,
+        subject,
+        check,
+        level,
+        parameters,
+        remediate,
+    )
 
 
-def resource_rule(subject: Subject | None, *, remediate: Remediation | None = None) -> Callable[[Check], Rule]:
-    """Make a rule on one resource of the decorated check. The name of the function, with hyphens, is the id."""
+def resource_rule(
+    subject: Subject | None, *, remediate: Remediation | None = None
+) -> Callable[[Check], Rule]:
+    """Make a rule on one resource of the decorated check. The name of the function, with hyphens,
+    is the id.
+    """
     return lambda check: make_rule(check.__name__.replace("_", "-"), subject, check, remediate)
 
 
@@ -140,9 +178,15 @@ def violation(at: Field, problem: str, *, urn: str | None = None) -> Violation:
     return Violation(at.path, problem, at.urn if urn is None else urn)
 
 
-def violations(fields: Field | Iterable[Field], is_wrong: Callable[[Field], Any], problem: str) -> Violations:
+def violations(
+    fields: Field | Iterable[Field], is_wrong: Callable[[Field], Any], problem: str
+) -> Violations:
     """A violation at the field, or at each of `fields`, that is wrong."""
-    return (violation(field, problem) for field in ((fields,) if isinstance(fields, Field) else fields) if is_wrong(field))
+    return (
+        violation(field, problem)
+        for field in ((fields,) if isinstance(fields, Field) else fields)
+        if is_wrong(field)
+    )
 
 
 def is_set(field: Field) -> bool:

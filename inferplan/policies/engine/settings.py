@@ -1,4 +1,6 @@
-"""Settings of a stack for the pack: levels, parameters and exemptions. Wrong settings are rejected as a whole, with every error."""
+"""Settings of a stack for the pack: levels, parameters and exemptions. Wrong settings are rejected
+as a whole, with every error.
+"""
 
 import dataclasses
 import datetime as dt
@@ -9,12 +11,16 @@ from typing import Any
 from inferplan.policies.engine.rule import Level, Parameters, Rule, State
 
 STATES: Mapping[str, State] = {"violation": State.VIOLATION, "unknown": State.NOT_EVALUATED}
-"""The states that an exemption can cover, by name. It cannot cover a rule that failed with an error (State.DEFECT)."""
+"""The states that an exemption can cover, by name. It cannot cover a rule that failed with an error
+(State.DEFECT).
+"""
 
 
 @dataclass(frozen=True)
 class Exemption:
-    """One violation that a stack may keep until the day `expires`, at a field of `Kind/name` or of the `stack`."""
+    """One violation that a stack may keep until the day `expires`, at a field of `Kind/name` or of
+    the `stack`.
+    """
 
     rule: str
     resource: str
@@ -27,7 +33,9 @@ class Exemption:
 
 @dataclass(frozen=True)
 class AcceptedType:
-    """A type of resources (`command:local:Command`) that no rule knows and that a stack may use until the day `expires`."""
+    """A type of resources (`command:local:Command`) that no rule knows and that a stack may use
+    until the day `expires`.
+    """
 
     type: str
     reason: str
@@ -56,7 +64,9 @@ class Settings:
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     exemptions: tuple[Exemption, ...] = ()
     accepted_types: tuple[AcceptedType, ...] = ()
-    _parameters: dict[str, Parameters] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _parameters: dict[str, Parameters] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def level(self, rule: Rule) -> Level:
         return self.levels.get(rule.id, rule.level)
@@ -65,14 +75,25 @@ class Settings:
         if rule.id not in self._parameters:
             defaults = {name: each.default for name, each in rule.parameters.items()}
             accepted = {each.type: each.expires for each in self.accepted_types}
-            self._parameters[rule.id] = Parameters({**defaults, **self.parameters.get(rule.id, {})}, self.today, accepted)
+            self._parameters[rule.id] = Parameters(
+                {**defaults, **self.parameters.get(rule.id, {})}, self.today, accepted
+            )
         return self._parameters[rule.id]
 
     def exemption(self, rule: str, resource: str, path: str, state: State) -> Exemption | None:
-        """The exemption in force for the field `path` of `resource` (as `Kind/name`), None if there is none."""
+        """The exemption in force for the field `path` of `resource` (as `Kind/name`), None if there
+        is none.
+        """
         live = (each for each in self.exemptions if each.expires >= self.today)
         covered = (rule, resource, path, state)
-        return next((each for each in live if (each.rule, each.resource, each.path, STATES[each.state]) == covered), None)
+        return next(
+            (
+                each
+                for each in live
+                if (each.rule, each.resource, each.path, STATES[each.state]) == covered
+            ),
+            None,
+        )
 
     @property
     def expired(self) -> tuple[Exemption, ...]:

@@ -4,13 +4,26 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from inferplan.kube.paths import dotted
 from inferplan.policies.engine.rule import Level, Rule
-from inferplan.policies.engine.settings import ACCEPTED_TYPE_KEYS, EXEMPTION_KEYS, STATES, AcceptedType, Exemption
+from inferplan.policies.engine.settings import (
+    ACCEPTED_TYPE_KEYS,
+    EXEMPTION_KEYS,
+    STATES,
+    AcceptedType,
+    Exemption,
+)
 
 MAX_DAYS = 365
 """Maximum days until an exemption expires. To keep it longer, review and renew it."""
@@ -41,7 +54,10 @@ def _day(text: str, info: ValidationInfo) -> str:
         raise ValueError(f"{text!r} is not a day. Write it as YYYY-MM-DD")
     last = dt.date.fromisoformat(info.context["today"]) + dt.timedelta(days=MAX_DAYS)  # pyrefly: ignore[unsupported-operation] - as above
     if day > last:
-        raise ValueError(f"{text} is more than {MAX_DAYS} days ahead. Use {last} or an earlier day, and renew the exemption when it ends")
+        raise ValueError(
+            f"{text} is more than {MAX_DAYS} days ahead. Use {last} or an earlier day, and renew"
+            " the exemption when it ends"
+        )
     return text
 
 
@@ -81,7 +97,9 @@ class _File(BaseModel):
 
 
 def read_file(content: Any, rules: _Rules, day: str) -> tuple[dict[str, Any], list[str]]:
-    """The levels, parameters, exemptions and accepted types in `content`, which is parsed JSON, and one sentence for each error."""
+    """The levels, parameters, exemptions and accepted types in `content`, which is parsed JSON, and
+    one sentence for each error.
+    """
     errors: list[str] = []
     file = _File()
     try:
@@ -91,11 +109,18 @@ def read_file(content: Any, rules: _Rules, day: str) -> tuple[dict[str, Any], li
     errors += _parameter_errors(content, rules)
     exemptions = tuple(Exemption(**dict(each)) for each in file.exemptions)
     types = tuple(AcceptedType(**dict(each)) for each in file.accepted_types)
-    return {"levels": file.levels, "parameters": file.parameters, "exemptions": exemptions, "accepted_types": types}, errors
+    return {
+        "levels": file.levels,
+        "parameters": file.parameters,
+        "exemptions": exemptions,
+        "accepted_types": types,
+    }, errors
 
 
 def _sentences(errors: Iterable[ErrorDetails]) -> Iterator[str]:
-    """One sentence for each error of pydantic, and one for all missing keys of an exemption or an accepted type."""
+    """One sentence for each error of pydantic, and one for all missing keys of an exemption or an
+    accepted type.
+    """
     missing: dict[str, list[str]] = {}
     for error in errors:
         *above, name = error["loc"] or ("",)
@@ -110,11 +135,17 @@ def _sentences(errors: Iterable[ErrorDetails]) -> Iterator[str]:
                 yield f"{parent or 'the top level'}: {_unknown(str(name), known, 'key')}"
             case "enum" | "literal_error" as kind:
                 what, allowed = ("level", Level) if kind == "enum" else ("state", STATES)
-                yield f"{dotted([*above, name])}: {error['input']!r} is not a {what}. Use one of {', '.join(allowed)}"
+                yield (
+                    f"{dotted([*above, name])}: {error['input']!r} is not a {what}. Use one of"
+                    f" {', '.join(allowed)}"
+                )
             case "missing" | "string_type" | "string_pattern_mismatch":
                 missing.setdefault(parent, []).append(str(name))
             case kind:
-                yield f"{dotted([*above, name]) or 'the top level'} is not {'a list' if kind == 'tuple_type' else 'a map'}"
+                yield (
+                    f"{dotted([*above, name]) or 'the top level'} is not"
+                    f" {'a list' if kind == 'tuple_type' else 'a map'}"
+                )
     for parent, names in missing.items():
         what, keys = _entry_of(parent)
         yield f"{parent} lacks {', '.join(names)}. {what} needs {', '.join(keys)}"
@@ -122,7 +153,11 @@ def _sentences(errors: Iterable[ErrorDetails]) -> Iterator[str]:
 
 def _entry_of(parent: str) -> tuple[str, tuple[str, ...]]:
     """The name and the keys of an entry of the list `parent`."""
-    return ("An accepted type", ACCEPTED_TYPE_KEYS) if parent.startswith("acceptedTypes") else ("An exemption", EXEMPTION_KEYS)
+    return (
+        ("An accepted type", ACCEPTED_TYPE_KEYS)
+        if parent.startswith("acceptedTypes")
+        else ("An exemption", EXEMPTION_KEYS)
+    )
 
 
 def _parameter_errors(content: Any, rules: _Rules) -> Iterator[str]:
@@ -143,4 +178,7 @@ def _unknown(name: str, known: Collection[str], what: str) -> str:
     if near:
         return f"{name!r} is not a {what}. Did you mean {near[0]}?"
     few = f"Use one of {', '.join(known)}" if known else "The rule has none"
-    return f"{name!r} is not a {what}. {few if len(known) < 10 else 'To list the rules, run inferplan check --explain all'}"
+    return (
+        f"{name!r} is not a {what}."
+        f" {few if len(known) < 10 else 'To list the rules, run inferplan check --explain all'}"
+    )

@@ -29,12 +29,20 @@ def parse_arn(text: str) -> Arn | None:
 
 
 def names_every_resource(pattern: str) -> bool:
-    """True if a `Resource` matches every resource, or every resource of a type: `*`, `role/*`, `secret:*`, `*/*`."""
+    """True if a `Resource` matches every resource, or every resource of a type: `*`, `role/*`,
+    `secret:*`, `*/*`.
+    """
     arn = parse_arn(pattern)
     if arn is None:
         # The last star also matches the missing parts: `*`, `arn:aws:iam::*`.
-        return bool(_ONLY_WILD.fullmatch(pattern)) or (pattern.startswith("arn:") and pattern.endswith("*"))
-    return bool(_ONLY_WILD.fullmatch(arn.resource if arn.service in _UNTYPED else _TYPED.sub("", arn.resource, count=1)))
+        return bool(_ONLY_WILD.fullmatch(pattern)) or (
+            pattern.startswith("arn:") and pattern.endswith("*")
+        )
+    return bool(
+        _ONLY_WILD.fullmatch(
+            arn.resource if arn.service in _UNTYPED else _TYPED.sub("", arn.resource, count=1)
+        )
+    )
 
 
 def text_like(pattern: str, text: str) -> bool:
@@ -43,7 +51,9 @@ def text_like(pattern: str, text: str) -> bool:
 
 
 def arn_like(pattern: str, text: str) -> bool:
-    """ArnLike and ArnEquals: they compare the six parts one by one; `*` and `?` match inside a part."""
+    """ArnLike and ArnEquals: they compare the six parts one by one; `*` and `?` match inside a
+    part.
+    """
     patterns, parts = pattern.split(":", _PARTS - 1), text.split(":", _PARTS - 1)
     return len(patterns) == len(parts) == _PARTS and all(map(text_like, patterns, parts))
 
@@ -63,7 +73,12 @@ def is_wild(text: str) -> bool:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile("".join(".*" if char == "*" else "." if char == "?" else re.escape(char) for char in pattern), re.DOTALL)
+    return re.compile(
+        "".join(
+            ".*" if char == "*" else "." if char == "?" else re.escape(char) for char in pattern
+        ),
+        re.DOTALL,
+    )
 
 
 @cache

@@ -1,7 +1,8 @@
-"""Condition operators of IAM: whether a condition holds for the value, the values or the absence of a key in a request.
+"""Condition operators of IAM: whether a condition holds for the value, the values or the absence of
+a key in a request.
 
-Rules: "IAM JSON policy elements: Condition operators" and "Conditions with multiple context keys or values" of the IAM User
-Guide, read 2026-11-22. An unknown operator holds for every request.
+Rules: "IAM JSON policy elements: Condition operators" and "Conditions with multiple context keys or
+values" of the IAM User Guide, read 2026-11-22. An unknown operator holds for every request.
 """
 
 import datetime as dt
@@ -13,7 +14,9 @@ from typing import Any, NamedTuple
 from inferplan.policies.iam.arns import arn_like, text_like
 
 Request = str | Sequence[str] | None
-"""The value of a key in a request: text, several texts for a multivalued key, None where the key is absent."""
+"""The value of a key in a request: text, several texts for a multivalued key, None where the key is
+absent.
+"""
 Test = Callable[[str, str], bool]
 _ORDERS = {
     "equals": compare.eq,
@@ -22,7 +25,14 @@ _ORDERS = {
     "greaterthan": compare.gt,
     "greaterthanequals": compare.ge,
 }
-_NEGATED = ("stringnotequals", "stringnotequalsignorecase", "stringnotlike", "arnnotequals", "arnnotlike", "notipaddress")
+_NEGATED = (
+    "stringnotequals",
+    "stringnotequalsignorecase",
+    "stringnotlike",
+    "arnnotequals",
+    "arnnotlike",
+    "notipaddress",
+)
 _NEGATED += ("numericnotequals", "datenotequals")
 
 
@@ -43,14 +53,18 @@ _TESTS: Mapping[str, Test] = {
     "arnlike": arn_like,
     "bool": _compared(str.lower, compare.eq),
     "binaryequals": compare.eq,
-    "ipaddress": lambda expected, actual: ipaddress.ip_address(actual) in ipaddress.ip_network(expected, strict=False),
+    "ipaddress": lambda expected, actual: (
+        ipaddress.ip_address(actual) in ipaddress.ip_network(expected, strict=False)
+    ),
     **{f"numeric{name}": _compared(float, order) for name, order in _ORDERS.items()},
     **{f"date{name}": _compared(_seconds, order) for name, order in _ORDERS.items()},
 }
 
 
 class Condition(NamedTuple):
-    """One key of a condition block in small letters, with its operator and values; `set_` is `forallvalues`, `foranyvalue` or empty."""
+    """One key of a condition block in small letters, with its operator and values; `set_` is
+    `forallvalues`, `foranyvalue` or empty.
+    """
 
     operator: str
     set_: str
@@ -72,9 +86,13 @@ class Condition(NamedTuple):
             return True
         if value is None or missing:
             # Without a value, ForAllValues holds and ForAnyValue does not.
-            return self.set_ == "forallvalues" or (self.set_ != "foranyvalue" and (self.if_exists or self.negated))
+            return self.set_ == "forallvalues" or (
+                self.set_ != "foranyvalue" and (self.if_exists or self.negated)
+            )
         actual = [value] if isinstance(value, str) else value
-        verdicts = [any(_matches(test, each, one) for each in self.values) != self.negated for one in actual]
+        verdicts = [
+            any(_matches(test, each, one) for each in self.values) != self.negated for one in actual
+        ]
         return any(verdicts) if self.set_ == "foranyvalue" else all(verdicts)
 
 
@@ -88,4 +106,10 @@ def _matches(test: Test, expected: str, actual: str) -> bool:
 def parse_condition(operator: str, key: str, values: Sequence[str]) -> Condition:
     """The condition of an operator as written in a document: `ForAnyValue:StringLikeIfExists`."""
     set_, _, name = operator.strip().lower().rpartition(":")
-    return Condition(name.removesuffix("ifexists"), set_, name.endswith("ifexists") and name != "ifexists", key.lower(), tuple(values))
+    return Condition(
+        name.removesuffix("ifexists"),
+        set_,
+        name.endswith("ifexists") and name != "ifexists",
+        key.lower(),
+        tuple(values),
+    )

@@ -1,4 +1,6 @@
-"""IAM policy documents, as JSON text or as maps, statement by statement, and the resources that carry them."""
+"""IAM policy documents, as JSON text or as maps, statement by statement, and the resources that
+carry them.
+"""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +12,15 @@ from inferplan.policies.engine.resource import Resource, Subject
 from inferplan.policies.iam import strangers
 from inferplan.policies.iam.conditions import Condition, parse_condition
 
-_KINDS = frozenset(["aws:iam:Policy", "aws:iam:RolePolicy", "aws:iam:UserPolicy", "aws:iam:GroupPolicy", "aws:iam:Role"])
+_KINDS = frozenset(
+    [
+        "aws:iam:Policy",
+        "aws:iam:RolePolicy",
+        "aws:iam:UserPolicy",
+        "aws:iam:GroupPolicy",
+        "aws:iam:Role",
+    ]
+)
 # Types of resources whose new ARN can make a statement unknown, with the service of their actions.
 _ARN_SOURCES = {"aws:kms/key:Key": "kms"}
 _NO_FIELD = Field(UNKNOWN)
@@ -19,12 +29,31 @@ BUCKET_POLICIES = ("aws:s3:BucketPolicy", *BUCKETS)
 KEYS = ("aws:kms:Key", "aws:kms:KeyPolicy", "aws:kms:ExternalKey", "aws:kms:ReplicaKey")
 # The key of the policy in each kind.
 _POLICY_KEYS = {
-    **dict.fromkeys((*BUCKET_POLICIES, *KEYS, "aws:s3:AccessPoint", "aws:efs:FileSystemPolicy"), "policy"),
-    **{f"aws:s3control:{name}Policy": "policy" for name in ("AccessPoint", "ObjectLambdaAccessPoint", "MultiRegionAccessPoint")},
-    **{f"aws:ecr{name}Policy": "policy" for name in (":Repository", ":Registry", "public:Repository")},
+    **dict.fromkeys(
+        (*BUCKET_POLICIES, *KEYS, "aws:s3:AccessPoint", "aws:efs:FileSystemPolicy"), "policy"
+    ),
+    **{
+        f"aws:s3control:{name}Policy": "policy"
+        for name in ("AccessPoint", "ObjectLambdaAccessPoint", "MultiRegionAccessPoint")
+    },
+    **{
+        f"aws:ecr{name}Policy": "policy"
+        for name in (":Repository", ":Registry", "public:Repository")
+    },
     **{f"aws:{name}": "policy" for name in ("secretsmanager:Secret", "sqs:Queue", "sns:Topic")},
-    **{f"aws:{name}Policy": "policy" for name in ("secretsmanager:Secret", "sqs:Queue", "sns:Topic")},
-    **{f"aws:{name}Policy": "policy" for name in ("backup:Vault", "cloudwatch:EventBus", "dynamodb:Resource", "apigateway:RestApi")},
+    **{
+        f"aws:{name}Policy": "policy"
+        for name in ("secretsmanager:Secret", "sqs:Queue", "sns:Topic")
+    },
+    **{
+        f"aws:{name}Policy": "policy"
+        for name in (
+            "backup:Vault",
+            "cloudwatch:EventBus",
+            "dynamodb:Resource",
+            "apigateway:RestApi",
+        )
+    },
     "aws:lambda:LayerVersionPermission": "policy",
     "aws:cloudwatch:LogResourcePolicy": "policyDocument",
     "aws:glacier:Vault": "accessPolicy",
@@ -33,7 +62,9 @@ _POLICY_KEYS = {
 
 
 class Statement(NamedTuple):
-    """One statement at `field`. Its lists raise for unknown items after the known ones, so that a violation in a known item is reported."""
+    """One statement at `field`. Its lists raise for unknown items after the known ones, so that a
+    violation in a known item is reported.
+    """
 
     field: Field
     raw: dict[str, Any]
@@ -60,14 +91,22 @@ class Statement(NamedTuple):
             return ["*"]
         principal = self.raw.get("Principal")
         if isinstance(principal, dict):
-            return [word for value in principal.values() for word in _words(value, self.field.at("Principal"))]
+            return [
+                word
+                for value in principal.values()
+                for word in _words(value, self.field.at("Principal"))
+            ]
         return _words_at(self.field.at("Principal"))
 
     @property
     def kinds_of_principals(self) -> frozenset[str]:
         """The kinds of principals: `AWS`, `Service`, `Federated`."""
         principal = self.raw.get("Principal")
-        return frozenset(principal) if isinstance(principal, dict) else frozenset(["AWS"] if principal else [])
+        return (
+            frozenset(principal)
+            if isinstance(principal, dict)
+            else frozenset(["AWS"] if principal else [])
+        )
 
     def conditions(self) -> Iterator[Condition]:
         """Each key of the condition block, with its operator and values."""
@@ -85,13 +124,16 @@ class Statement(NamedTuple):
 
 
 def document_statements(document: Resource) -> Iterator[Field]:
-    """The statements of a resource's documents. Each is one part, so an unknown in one does not hide a violation in another. Raises FieldError."""
+    """The statements of a resource's documents. Each is one part, so an unknown in one does not
+    hide a violation in another. Raises FieldError.
+    """
     if document.kind == "aws:iam:Role":
         documents = [each.at("policy") for each in document.at("inlinePolicies").each()]
     else:
         documents = [document.at("policy")]
     types = sources_of(document, "policy")
-    # The service of the resource that makes parts of the document unknown, "" for several resources or none.
+    # The service of the resource that makes parts of the document unknown, "" for several resources
+    # or none.
     service = _ARN_SOURCES.get(next(iter(types)), "") if len(types) == 1 else ""
     for field in documents:
         yield from (_with_known_resource(each, service) for each in _parsed(field))
@@ -99,30 +141,47 @@ def document_statements(document: Resource) -> Iterator[Field]:
 
 def sources_of(resource: Resource, key: str) -> set[str]:
     """The types of the resources that the property `key` depends on."""
-    return {urn.rpartition("::")[0].rpartition("$")[2].rpartition("::")[2] for urn in resource.property_dependencies.get(key, ())}
+    return {
+        urn.rpartition("::")[0].rpartition("$")[2].rpartition("::")[2]
+        for urn in resource.property_dependencies.get(key, ())
+    }
 
 
 def _with_known_resource(statement: Field, service: str) -> Field:
-    """The statement with an unknown Resource replaced by a new ARN of `service`, if it allows actions of that service only."""
+    """The statement with an unknown Resource replaced by a new ARN of `service`, if it allows
+    actions of that service only.
+    """
     raw = statement.value
     if not service or not isinstance(raw, dict) or raw.get("Resource") is not UNKNOWN:
         return statement
     try:
-        other_services = any(not each.startswith(f"{service}:") for each in Statement(statement, raw).actions)
+        other_services = any(
+            not each.startswith(f"{service}:") for each in Statement(statement, raw).actions
+        )
     except UnknownFieldError:
         other_services = True
     if other_services:
         return statement
-    return Field({**raw, "Resource": f"arn:aws:{service}:::made-by-this-stack"}, statement.above, statement.keys[-1])
+    return Field(
+        {**raw, "Resource": f"arn:aws:{service}:::made-by-this-stack"},
+        statement.above,
+        statement.keys[-1],
+    )
 
 
 DOCUMENTS = Subject("document", _KINDS, document_statements)
-"""The statements that grant permissions to roles and users, including the inline policies of a role."""
+"""The statements that grant permissions to roles and users, including the inline policies of a
+role.
+"""
 
 
 def statements(field: Field) -> Iterator[Statement]:
     """The statements of the document or statement at `field`, known ones first. Raises FieldError."""
-    fields = [field] if isinstance(field.value, dict) and "Statement" not in field.value else list(_parsed(field))
+    fields = (
+        [field]
+        if isinstance(field.value, dict) and "Statement" not in field.value
+        else list(_parsed(field))
+    )
     for each in sorted(fields, key=lambda each: has_unknown(each.value)):
         yield Statement(each, each.value)
 
@@ -137,7 +196,9 @@ def _parsed(field: Field) -> Iterator[Field]:
         entries = document["Statement"]
     except (ValueError, KeyError, TypeError):
         raise MalformedFieldError(field, "a policy document") from None
-    for each in Field(entries if isinstance(entries, list) else [entries], field, "Statement").each():
+    for each in Field(
+        entries if isinstance(entries, list) else [entries], field, "Statement"
+    ).each():
         if not isinstance(each.value, dict):
             raise MalformedFieldError(field, "a policy document")
         yield each
@@ -163,7 +224,9 @@ class _Words(list[str]):
 
 
 def _words_at(field: Field) -> list[str]:
-    """The words at `field`, a list or a single one. Raises UnknownFieldError if the whole value is unknown."""
+    """The words at `field`, a list or a single one. Raises UnknownFieldError if the whole value is
+    unknown.
+    """
     value = field.value
     known: list[str] = []
     first_error: UnknownFieldError | None = None

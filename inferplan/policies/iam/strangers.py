@@ -1,8 +1,10 @@
-"""Conditions that strangers pass. A stranger is a principal of another account, organization and network.
+"""Conditions that strangers pass. A stranger is a principal of another account, organization and
+network.
 
-A request of a stranger has known values for each key that identifies its sender or its network. The statement is public if, for
-every such key, one of these values or its absence passes all conditions. Other keys (user agent, referrer, TLS, the calling service)
-are the stranger's choice and limit no one.
+A request of a stranger has known values for each key that identifies its sender or its network. The
+statement is public if, for every such key, one of these values or its absence passes all
+conditions. Other keys (user agent, referrer, TLS, the calling service) are the stranger's choice
+and limit no one.
 """
 
 from collections.abc import Iterable
@@ -32,7 +34,10 @@ def _passes(key: str, conditions: list[Condition]) -> bool:
     if variants is None:
         return True
     patterns = (value for each in conditions for value in each.values)
-    return any(all(each.holds(value) for each in conditions) for value in (None, *variants, *filter(None, map(_stranger_arn, patterns))))
+    return any(
+        all(each.holds(value) for each in conditions)
+        for value in (None, *variants, *filter(None, map(_stranger_arn, patterns)))
+    )
 
 
 def _allows_internet(condition: Condition) -> bool:
@@ -45,12 +50,20 @@ def _allows_internet(condition: Condition) -> bool:
 
 
 def _stranger_arn(pattern: str) -> str | None:
-    """A stranger's ARN that matches `pattern`, None if the account, or without one the name, is fixed."""
+    """A stranger's ARN that matches `pattern`, None if the account, or without one the name, is
+    fixed.
+    """
     arn = parse_arn(pattern)
     if arn is None:
         return None
     identity = arn.account or arn.resource
     if not is_wild(arn.account) and not (not arn.account and is_wild(identity[:1])):
         return None
-    parts = [arn.partition, arn.service, arn.region, _ACCOUNT if is_wild(arn.account) else arn.account, arn.resource]
+    parts = [
+        arn.partition,
+        arn.service,
+        arn.region,
+        _ACCOUNT if is_wild(arn.account) else arn.account,
+        arn.resource,
+    ]
     return ":".join(["arn", *(each.replace("*", "zzzz").replace("?", "z") for each in parts)])

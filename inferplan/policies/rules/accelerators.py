@@ -6,12 +6,20 @@ from inferplan.kube.names import HUGEPAGES, RESOURCE_VENDORS
 from inferplan.kube.pod_templates import RAY_CLUSTERS
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Stack
-from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Violations,
+    resource_rule,
+    stack_rule,
+    violation,
+    violations,
+)
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.serving import started_engine
 from inferplan.policies.subjects.workloads import copies_of, group_size_of, pods_of
 
-# Programs that compile engines, which needs an accelerator: TensorRT-LLM's, and ours for the `build` section.
+# Programs that compile engines, which needs an accelerator: TensorRT-LLM's, and ours for the
+# `build` section.
 BUILDERS = frozenset(["trtllm-build", "components.serving.tensorrt_llm.payload.engines"])
 DEVICE_VARIABLES = "(HABANA|HL|NVIDIA|CUDA)_VISIBLE_DEVICES|HABANA_VISIBLE_MODULES"
 HIDE_ALL = ("void", "none")
@@ -28,25 +36,38 @@ FOR_GAUDI = re.compile(r"habana|gaudi|(^|[-_/.:])hpu([-_/.:]|$)", re.IGNORECASE)
 
 @resource_rule(PODS)
 def accelerator_disallow_in_preheat(pod: PodTemplate, parameters: Parameters) -> Violations:
-    if (pod.runs_to_end or pod.resource.short_kind == "DaemonSet") and pod.resource.name not in parameters["jobs"]:
+    if (
+        pod.runs_to_end or pod.resource.short_kind == "DaemonSet"
+    ) and pod.resource.name not in parameters["jobs"]:
         for container in pod.containers:
             if pod.runs_to_end and not BUILDERS.isdisjoint(container.words):
                 continue
             fields = (field for _vendor, _side, field in container.accelerators())
-            yield from violations(fields, Field.quantity, f"requests an accelerator in a {pod.resource.short_kind}")
-        yield from (violation(each, f"claims a device in a {pod.resource.short_kind}") for each in pod.at("resourceClaims").each())
+            yield from violations(
+                fields, Field.quantity, f"requests an accelerator in a {pod.resource.short_kind}"
+            )
+        yield from (
+            violation(each, f"claims a device in a {pod.resource.short_kind}")
+            for each in pod.at("resourceClaims").each()
+        )
 
 
 @resource_rule(CONTAINERS)
 def accelerator_disallow_visible_devices(container: Container, _: Parameters) -> Violations:
     entries = container.variables(DEVICE_VARIABLES)
-    yield from violations(entries, lambda entry: entry.at("value").text() not in HIDE_ALL, "overrides the allocation of the device plugin")
+    yield from violations(
+        entries,
+        lambda entry: entry.at("value").text() not in HIDE_ALL,
+        "overrides the allocation of the device plugin",
+    )
 
 
 @resource_rule(CONTAINERS)
 def accelerator_require_integer(container: Container, _: Parameters) -> Violations:
     fields = (field for _vendor, _side, field in container.accelerators())
-    yield from violations(fields, lambda field: (field.quantity() or 0) % 1, "is not a whole number")
+    yield from violations(
+        fields, lambda field: (field.quantity() or 0) % 1, "is not a whole number"
+    )
 
 
 @resource_rule(PODS)
@@ -68,26 +89,49 @@ def accelerator_require_request_equals_limit(container: Container, _: Parameters
 @resource_rule(PODS)
 def accelerator_require_tensor_parallel_fit(pod: PodTemplate, _: Parameters) -> Violations:
     for container in pod.containers:
-        limits = [(vendor, field.quantity() or 0) for vendor, side, field in container.accelerators() if side == "limits"]
+        limits = [
+            (vendor, field.quantity() or 0)
+            for vendor, side, field in container.accelerators()
+            if side == "limits"
+        ]
         accelerators = sum(count for vendor, count in limits if vendor in VENDORS)
-        if not accelerators or started_engine(container) != "vllm" or _spans_cluster(pod, container):
+        if (
+            not accelerators
+            or started_engine(container) != "vllm"
+            or _spans_cluster(pod, container)
+        ):
             continue
         ranks = 1
         for alternatives in SIZES:
-            size = next((value for names in alternatives if (value := container.option(*names)) is not None), "1")
+            size = next(
+                (
+                    value
+                    for names in alternatives
+                    if (value := container.option(*names)) is not None
+                ),
+                "1",
+            )
             if not size.isdigit():
-                yield violation(container.at("args"), "takes a parallel size from a source that no rule can read")
+                yield violation(
+                    container.at("args"),
+                    "takes a parallel size from a source that no rule can read",
+                )
                 break
             ranks *= int(size)
         else:
             nodes = container.option("--nnodes", "-n") or ""
             if ranks != accelerators * (int(nodes) if nodes.isdigit() else group_size_of(pod)):
-                yield violation(container.at("args"), "does not match the number of accelerators of its pods")
+                yield violation(
+                    container.at("args"), "does not match the number of accelerators of its pods"
+                )
 
 
 def _spans_cluster(pod: PodTemplate, container: Container) -> bool:
     """True if the engine uses the accelerators of a whole Ray cluster, not only those of its pod."""
-    return pod.resource.kind in RAY_CLUSTERS and container.option("--distributed-executor-backend") == "ray"
+    return (
+        pod.resource.kind in RAY_CLUSTERS
+        and container.option("--distributed-executor-backend") == "ray"
+    )
 
 
 @resource_rule(PODS)
@@ -97,9 +141,16 @@ def accelerator_require_toleration(pod: PodTemplate, parameters: Parameters) -> 
         taints = {name for name, owner in RESOURCE_VENDORS.items() if owner == vendor}
         if not keys & {*taints, *parameters["taints"], ""}:
             yield violation(pod.at("tolerations"), "has no toleration for the accelerator's taint")
-    # The pod does not say which vendor's device a claim is for, so the taint of any vendor is enough.
-    if pod.at("resourceClaims").has_items and not pod.demand and not keys & {*RESOURCE_VENDORS, *parameters["taints"], ""}:
-        yield violation(pod.at("tolerations"), "has no toleration for the taint of a claimed accelerator")
+    # The pod does not say which vendor's device a claim is for, so the taint of any vendor is
+    # enough.
+    if (
+        pod.at("resourceClaims").has_items
+        and not pod.demand
+        and not keys & {*RESOURCE_VENDORS, *parameters["taints"], ""}
+    ):
+        yield violation(
+            pod.at("tolerations"), "has no toleration for the taint of a claimed accelerator"
+        )
 
 
 @resource_rule(CONTAINERS)

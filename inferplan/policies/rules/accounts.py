@@ -13,7 +13,12 @@ from inferplan.tables import table
 ROLE, ECR = "aws:iam:Role", "aws:ecr:RepositoryPolicy"
 _ARN = re.compile(r"arn:[\w-]+:[\w-]*:[\w-]*:([0-9]{12}):")
 _ACCOUNT = re.compile(r"(?:arn:[\w-]+:[\w-]*:[\w-]*:)?([0-9]{12})(?::.*)?")
-_READS_IMAGES = {"ecr:batchgetimage", "ecr:getdownloadurlforlayer", "ecr:batchchecklayeravailability", "ecr:describeimages"}
+_READS_IMAGES = {
+    "ecr:batchgetimage",
+    "ecr:getdownloadurlforlayer",
+    "ecr:batchchecklayeravailability",
+    "ecr:describeimages",
+}
 _LIMITS = ("aws:principalorgid", "aws:principalorgpaths", "aws:sourceaccount")
 
 
@@ -29,35 +34,55 @@ def aws_restrict_other_accounts(stack: Stack, parameters: Parameters) -> Violati
             elif resource.kind in GRANTS.kinds and own:
                 yield from _granted(resource, own)
         with stack.unreadable:
-            for field in resource.select(*path.split(".")) if (path := _receiver(resource, own)) else ():
+            for field in (
+                resource.select(*path.split(".")) if (path := _receiver(resource, own)) else ()
+            ):
                 if _is_other(field.text(), own):
                     yield violation(field, "gives data or access to another account")
 
 
 def _receiver(resource: Resource, own: set[str]) -> str:
-    """The path of the field with another account, "" if the kind has none or if it may be the stack's own account."""
+    """The path of the field with another account, "" if the kind has none or if it may be the
+    stack's own account.
+    """
     access = table("policies/rules/aws_access.toml")
-    return access["receivers"].get(resource.kind, "") or (access["principals"].get(resource.kind, "") if own else "")
+    return access["receivers"].get(resource.kind, "") or (
+        access["principals"].get(resource.kind, "") if own else ""
+    )
 
 
 def _is_made_here(resource: Resource) -> bool:
-    """True if the field is unknown because another resource of the stack makes it. The update checks the known value."""
-    key = "assumeRolePolicy" if resource.kind == ROLE else _receiver(resource, {""}).partition(".")[0] or "policy"
+    """True if the field is unknown because another resource of the stack makes it. The update
+    checks the known value.
+    """
+    key = (
+        "assumeRolePolicy"
+        if resource.kind == ROLE
+        else _receiver(resource, {""}).partition(".")[0] or "policy"
+    )
     return resource.at(key).unknown and bool(resource.property_dependencies.get(key))
 
 
 def _own_accounts(stack: Stack, trusted: list[str]) -> set[str]:
-    """The accounts in the settings, or those of the provider, or the account of most ARNs of the stack; none if that is not clear."""
+    """The accounts in the settings, or those of the provider, or the account of most ARNs of the
+    stack; none if that is not clear.
+    """
     others = table("policies/rules/aws_access.toml")["receivers"]
     allowed: set[str] = set()
     counts: Counter[str] = Counter()
     for resource in stack:
         if resource.type == "pulumi:providers:aws":
             with stack.unreadable:
-                allowed |= set(re.findall(r"[0-9]{12}", str(resource.inputs.get("allowedAccountIds", ""))))
+                allowed |= set(
+                    re.findall(r"[0-9]{12}", str(resource.inputs.get("allowedAccountIds", "")))
+                )
         elif resource.kind.startswith(("aws:", "kubernetes:")) and resource.kind not in others:
             # The grantee may be another account, but the key is the stack's own.
-            inputs = resource.inputs.get("keyId") if resource.kind == "aws:kms:Grant" else resource.inputs
+            inputs = (
+                resource.inputs.get("keyId")
+                if resource.kind == "aws:kms:Grant"
+                else resource.inputs
+            )
             counts.update(match.group(1) for text in _texts(inputs) if (match := _ARN.match(text)))
     first, second = [*counts.most_common(2), ("", 0), ("", 0)][:2]
     clear = {first[0]} if first[1] > second[1] else set()
@@ -65,7 +90,9 @@ def _own_accounts(stack: Stack, trusted: list[str]) -> set[str]:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every string in the inputs of a resource. It reads plain values: this runs over all of a stack."""
+    """Every string in the inputs of a resource. It reads plain values: this runs over all of a
+    stack.
+    """
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list):
@@ -81,18 +108,31 @@ def _is_other(text: str, own: set[str]) -> bool:
 def _trusted(role: Resource, own: set[str]) -> Violations:
     """Statements that let another account take a role without an external id."""
     for statement in statements(role.at("assumeRolePolicy")):
-        if statement.effect != "Allow" or "AWS" not in statement.kinds_of_principals or _is_limited(statement, "sts:externalid", *_LIMITS):
+        if (
+            statement.effect != "Allow"
+            or "AWS" not in statement.kinds_of_principals
+            or _is_limited(statement, "sts:externalid", *_LIMITS)
+        ):
             continue
-        # A stack that names no account may trust a role of its own account, but no stack trusts every role of it.
-        if any(_is_other(each, own) and (own or each.endswith(":root") or each.isdigit()) for each in statement.principals):
-            yield violation(statement.field, "lets another account take the role without an external id")
+        # A stack that names no account may trust a role of its own account, but no stack trusts
+        # every role of it.
+        if any(
+            _is_other(each, own) and (own or each.endswith(":root") or each.isdigit())
+            for each in statement.principals
+        ):
+            yield violation(
+                statement.field, "lets another account take the role without an external id"
+            )
 
 
 def _granted(resource: Resource, own: set[str]) -> Violations:
     for statement in statements(document_of(resource)):
         if statement.effect != "Allow" or _is_limited(statement, *_LIMITS):
             continue
-        if resource.kind == ECR and {action.lower() for action in statement.actions} <= _READS_IMAGES:
+        if (
+            resource.kind == ECR
+            and {action.lower() for action in statement.actions} <= _READS_IMAGES
+        ):
             continue
         if any(_is_other(each, own) for each in statement.principals):
             yield violation(statement.field, "gives data or access to another account")
@@ -100,5 +140,9 @@ def _granted(resource: Resource, own: set[str]) -> Violations:
 
 def _is_limited(statement: Statement, *keys: str) -> bool:
     """True if a condition requires one of a few values of one of `keys`."""
-    conditions = (each for each in statement.conditions() if each.key in keys and not each.negated and each.operator != "null")
+    conditions = (
+        each
+        for each in statement.conditions()
+        if each.key in keys and not each.negated and each.operator != "null"
+    )
     return any(not each.holds(None) and not any(map(is_wild, each.values)) for each in conditions)

@@ -5,7 +5,13 @@ import re
 from typing import Any
 
 from inferplan.policies.engine.resource import Resource, Stack, objects
-from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Violations,
+    resource_rule,
+    stack_rule,
+    violation,
+)
 from inferplan.policies.subjects.networks import block_of, is_internet
 from inferplan.policies.subjects.programs import at_least
 from inferplan.policies.subjects.tables import Table
@@ -35,12 +41,27 @@ def aws_restrict_settings(resource: Resource, parameters: Parameters) -> Violati
 
 @stack_rule
 def stack_require_stated_powers(stack: Stack, _: Parameters) -> Violations:
-    admins = {each for (kind, _), facts in stack.facts.items() if kind == "cluster" for each in facts.get("admins", ())}
-    emptied = {name for (kind, name), facts in stack.facts.items() if kind == "store" and facts.get("protected") is False}
+    admins = {
+        each
+        for (kind, _), facts in stack.facts.items()
+        if kind == "cluster"
+        for each in facts.get("admins", ())
+    }
+    emptied = {
+        name
+        for (kind, name), facts in stack.facts.items()
+        if kind == "store" and facts.get("protected") is False
+    }
     for each in stack.of(_ASSOCIATION):
         with stack.unreadable:
-            if each.at("policyArn").text().endswith(_CLUSTER_ADMIN) and each.at("principalArn").text() not in admins:
-                yield violation(each.at("policyArn"), "makes its principal an administrator that the stack does not state")
+            if (
+                each.at("policyArn").text().endswith(_CLUSTER_ADMIN)
+                and each.at("principalArn").text() not in admins
+            ):
+                yield violation(
+                    each.at("policyArn"),
+                    "makes its principal an administrator that the stack does not state",
+                )
     for each in stack.of(*_BUCKETS):
         with stack.unreadable:
             # stack-require-protection reports a bucket without protection.
@@ -60,12 +81,16 @@ def _association_violations(association: Resource) -> Violations:
     policy = association.at("policyArn")
     if policy.text().endswith(_CLUSTER_ADMIN):
         return  # stack-require-stated-powers knows who may be one
-    if association.at("accessScope", "type").text() == "cluster" and _READS_SECRETS.search(policy.text()):
+    if association.at("accessScope", "type").text() == "cluster" and _READS_SECRETS.search(
+        policy.text()
+    ):
         yield violation(policy, "lets its principal read every Secret of the cluster")
 
 
 def _listener_violations(listener: Resource) -> Violations:
-    redirects = [each.at("type").text() == "redirect" for each in listener.at("defaultActions").each()]
+    redirects = [
+        each.at("type").text() == "redirect" for each in listener.at("defaultActions").each()
+    ]
     if listener.at("protocol").text() in ("HTTP", "TCP") and not (redirects and all(redirects)):
         yield violation(listener.at("protocol"), "accepts requests without TLS")
 
@@ -77,7 +102,11 @@ def _endpoint_violations(endpoint: Resource) -> Violations:
     except (ValueError, AttributeError):
         return
     for each in statements if isinstance(statements, list) else [statements]:
-        if isinstance(each, dict) and [each.get("Effect"), _one(each.get("Action")), _one(each.get("Resource"))] == ["Allow", "*", "*"]:
+        if isinstance(each, dict) and [
+            each.get("Effect"),
+            _one(each.get("Action")),
+            _one(each.get("Resource")),
+        ] == ["Allow", "*", "*"]:
             yield violation(policy, "lets data leave to any account through the endpoint")
 
 
@@ -93,13 +122,20 @@ def eks_disallow_public_endpoint(cluster: Resource, _: Parameters) -> Violations
         if not blocks or is_internet(map(block_of, blocks)):
             yield violation(vpc.at("endpointPublicAccess"), "opens the API server to the internet")
         if vpc.at("endpointPrivateAccess").flag() is not True:
-            yield violation(vpc.at("endpointPrivateAccess"), "is not true, so nodes connect to the API server over the internet")
+            yield violation(
+                vpc.at("endpointPrivateAccess"),
+                "is not true, so nodes connect to the API server over the internet",
+            )
 
 
 @resource_rule(objects("aws:eks:Cluster"))
 def eks_require_logs(cluster: Resource, parameters: Parameters) -> Violations:
     types = cluster.at("enabledClusterLogTypes")
-    yield from (violation(types, f"does not include {each}") for each in parameters["types"] if each not in types.texts())
+    yield from (
+        violation(types, f"does not include {each}")
+        for each in parameters["types"]
+        if each not in types.texts()
+    )
 
 
 @resource_rule(objects("aws:eks:Cluster"))

@@ -11,7 +11,15 @@ from inferplan.policies.engine.resource import Stack
 from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.subjects.kserve import INFERENCE_SERVICE
 from inferplan.policies.subjects.networks import NETWORK_POLICY
-from inferplan.policies.subjects.placement import cluster_queue_of, demand_of, fits_on, local_queue, local_queues, nodes_of, queue_of
+from inferplan.policies.subjects.placement import (
+    cluster_queue_of,
+    demand_of,
+    fits_on,
+    local_queue,
+    local_queues,
+    nodes_of,
+    queue_of,
+)
 from inferplan.policies.subjects.pods import PODS, Container, PodTemplate
 from inferplan.policies.subjects.workloads import (
     GROUPS,
@@ -41,12 +49,27 @@ def stack_require_covered_resources(stack: Stack, parameters: Parameters) -> Vio
             queue = cluster_queue_of(stack, local) if local else None
             if queue is None:
                 continue
-            quota = {name for group in queue.select("spec", "resourceGroups", "*") for name in group.at("coveredResources").texts()}
+            quota = {
+                name
+                for group in queue.select("spec", "resourceGroups", "*")
+                for name in group.at("coveredResources").texts()
+            }
             for pod in each.parts(PODS):
-                sides = (container.at("resources", side) for container in pod.containers for side in ("requests", "limits"))
+                sides = (
+                    container.at("resources", side)
+                    for container in pod.containers
+                    for side in ("requests", "limits")
+                )
                 requested = {name for side in sides for name, _field in side.entries()}
-                if any(not resource.startswith(tuple(parameters["excludedPrefixes"])) for resource in requested - quota):
-                    yield violation(queue.at("spec", "resourceGroups"), "does not cover every resource that its pods request", urn=each.urn)
+                if any(
+                    not resource.startswith(tuple(parameters["excludedPrefixes"]))
+                    for resource in requested - quota
+                ):
+                    yield violation(
+                        queue.at("spec", "resourceGroups"),
+                        "does not cover every resource that its pods request",
+                        urn=each.urn,
+                    )
 
 
 @stack_rule
@@ -58,7 +81,9 @@ def stack_require_known_queue(stack: Stack, _: Parameters) -> Violations:
                 continue
             # A stack that declares no queue in the namespace uses an existing one.
             if any(True for _ in local_queues(stack, namespace)):
-                yield violation(queue_of(each), "is not a LocalQueue of the stack in that namespace")
+                yield violation(
+                    queue_of(each), "is not a LocalQueue of the stack in that namespace"
+                )
 
 
 @stack_rule
@@ -68,9 +93,12 @@ def stack_require_matching_pool(stack: Stack, _: Parameters) -> Violations:
         with stack.unreadable:
             for vendor in demand_of(stack, pod):
                 declared = [node for node in nodes if node.accelerators.get(vendor)]
-                # A stack that declares no node with that accelerator runs on nodes that exist already.
+                # A stack that declares no node with that accelerator runs on nodes that exist
+                # already.
                 if declared and not any(fits_on(pod, node) for node in declared):
-                    yield violation(pod.at("nodeSelector"), "matches no node of the stack with that accelerator")
+                    yield violation(
+                        pod.at("nodeSelector"), "matches no node of the stack with that accelerator"
+                    )
 
 
 @stack_rule
@@ -80,16 +108,25 @@ def stack_require_pool_capacity(stack: Stack, _: Parameters) -> Violations:
     for pod in engines_of(stack):
         with stack.unreadable:
             for vendor, count in demand_of(stack, pod).items():
-                fitting = tuple(place for place, node in enumerate(nodes) if node.accelerators.get(vendor) and fits_on(pod, node))
+                fitting = tuple(
+                    place
+                    for place, node in enumerate(nodes)
+                    if node.accelerators.get(vendor) and fits_on(pod, node)
+                )
                 if not fitting:
-                    # Other stacks or people declare the other nodes. A separate rule checks selectors.
+                    # Other stacks or people declare the other nodes. A separate rule checks
+                    # selectors.
                     continue
                 if all(nodes[place].accelerators[vendor] < count for place in fitting):
-                    yield violation(pod.at("containers"), "requests more accelerators than any node has")
+                    yield violation(
+                        pod.at("containers"), "requests more accelerators than any node has"
+                    )
                 key = (vendor, fitting)
                 requested[key] = requested.get(key, 0) + count * most_copies(stack, pod)
                 if requested[key] > sum(nodes[place].accelerators[vendor] for place in fitting):
-                    yield violation(count_of(pod), "requests more accelerators than the pool has left")
+                    yield violation(
+                        count_of(pod), "requests more accelerators than the pool has left"
+                    )
 
 
 @stack_rule
@@ -107,7 +144,9 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
             if surge == 0 or unavailable > 0:
                 continue
             for vendor, count in demand_of(stack, pod).items():
-                spare = sum(node.accelerators.get(vendor, 0) for node in nodes if fits_on(pod, node))
+                spare = sum(
+                    node.accelerators.get(vendor, 0) for node in nodes if fits_on(pod, node)
+                )
                 for other in engines:
                     # Skip a workload that cannot be read: what it uses is unknown.
                     with stack.unreadable:
@@ -115,7 +154,11 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
                             spare -= demand_of(stack, other).get(vendor, 0) * copies_of(other)
                 if spare < count * surge:
                     place = strategy_of(pod).at("rollingUpdate", "maxSurge")
-                    who = "the stack's nodes do not have" if nodes else "no node of the stack is known to have"
+                    who = (
+                        "the stack's nodes do not have"
+                        if nodes
+                        else "no node of the stack is known to have"
+                    )
                     yield violation(place, f"needs accelerators that {who} to spare")
 
 
@@ -142,31 +185,48 @@ def stack_require_room_in_namespace(stack: Stack, _: Parameters) -> Violations:
 
 
 def _used(stack: Stack, pod: PodTemplate, name: str) -> float:
-    """The part of the quota `name` that the smallest number of replicas uses; 0, recorded, if it cannot be read."""
+    """The part of the quota `name` that the smallest number of replicas uses; 0, recorded, if it
+    cannot be read.
+    """
     with stack.unreadable:
-        each = 1 if name in ("pods", "count/pods") else sum((*(_request(part, name) for part in pod.running), *_claims(pod, name)))
+        each = (
+            1
+            if name in ("pods", "count/pods")
+            else sum((*(_request(part, name) for part in pod.running), *_claims(pod, name)))
+        )
         return each and each * least_pods(stack, pod)
     return 0
 
 
 def _sizes(stack: Stack, namespace: str, resource: str) -> Iterator[list[float]]:
-    """The largest requests of a resource, by container, of each pod in a namespace. It records what it cannot read."""
+    """The largest requests of a resource, by container, of each pod in a namespace. It records what
+    it cannot read.
+    """
     for workload in stack.of(*sorted(PODS.kinds)):
         with stack.unreadable:
             for pod in workload.parts(PODS) if workload.namespace == namespace else ():
-                yield [max(_request(each, f"limits.{resource}"), _request(each, resource)) for each in pod.running] or [0]
+                yield [
+                    max(_request(each, f"limits.{resource}"), _request(each, resource))
+                    for each in pod.running
+                ] or [0]
                 yield [*_claims(pod, resource), 0]
 
 
 def _claims(pod: PodTemplate, name: str) -> Iterator[float]:
     """The storage that each volume claim of a StatefulSet's pod requests. Raises FieldError."""
-    claims = pod.resource.select("spec", "volumeClaimTemplates", "*", "spec", "resources", "requests", "storage")
+    claims = pod.resource.select(
+        "spec", "volumeClaimTemplates", "*", "spec", "resources", "requests", "storage"
+    )
     yield from (each.quantity() or 0 for each in claims if name in ("requests.storage", "storage"))
 
 
 def _request(container: Container, name: str) -> float:
-    """The part of the quota `name` that a container uses, such as requests.memory or limits.cpu. A request without a value is the limit."""
-    side, _, resource = name.partition(".") if name.startswith(("requests.", "limits.")) else ("requests", "", name)
+    """The part of the quota `name` that a container uses, such as requests.memory or limits.cpu. A
+    request without a value is the limit.
+    """
+    side, _, resource = (
+        name.partition(".") if name.startswith(("requests.", "limits.")) else ("requests", "", name)
+    )
     fields = (container.at("resources", each, resource) for each in (side, "limits"))
     return next((number for field in fields if (number := field.quantity()) is not None), 0)
 
@@ -196,8 +256,16 @@ def stack_limit_spend(stack: Stack, _: Parameters) -> Violations:
             allowed = Decimal(budget.text())
             if over_budget(cost, allowed):
                 # No instance types in the text: they are values of a resource.
-                exceeded = f"is exceeded: the stack can cost up to {usd(cost.most)} a month at list prices"
-                yield violation(budget, exceeded if cost.most > allowed else "cannot be checked: a node group has no list price", urn="")
+                exceeded = (
+                    f"is exceeded: the stack can cost up to {usd(cost.most)} a month at list prices"
+                )
+                yield violation(
+                    budget,
+                    exceeded
+                    if cost.most > allowed
+                    else "cannot be checked: a node group has no list price",
+                    urn="",
+                )
 
 
 def _declared(stack: Stack) -> Iterator[Declared]:

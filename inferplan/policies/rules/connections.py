@@ -7,7 +7,14 @@ from functools import cache, lru_cache
 
 from inferplan.policies.engine.fields import Field, matching
 from inferplan.policies.engine.resource import Resource, Stack, Subject
-from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Violations,
+    resource_rule,
+    stack_rule,
+    violation,
+    violations,
+)
 from inferplan.policies.subjects.networks import NETWORK_POLICY, blocks_of, cover_internet
 from inferplan.policies.subjects.placement import matches_labels
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
@@ -20,20 +27,38 @@ from inferplan.tables import table
 _HOOKS = ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe")
 
 CONFIG_MAP, SECRET = "kubernetes:core:ConfigMap", "kubernetes:core:Secret"
-# The look-behind keeps the search linear: without it, every letter of a long word starts another attempt.
-_NAMED = re.compile(r"(?<![\w.-])[0-9.-]*([A-Za-z_][\w.-]*)[\"']?\s*[:=]\s*[\"']?([a-z][a-z0-9+.-]*://[^\s\"',}\]]+)")
-_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@\s]*@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+)(?::[0-9]+)?(?:[/?,#]|\Z)")
+# The look-behind keeps the search linear: without it, every letter of a long word starts another
+# attempt.
+_NAMED = re.compile(
+    r"(?<![\w.-])[0-9.-]*([A-Za-z_][\w.-]*)[\"']?\s*[:=]\s*[\"']?([a-z][a-z0-9+.-]*://[^\s\"',}\]]+)"
+)
+_HOST = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@\s]*@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+)(?::[0-9]+)?(?:[/?,#]|\Z)"
+)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 _INSIDE = (".svc", ".local", ".internal", ".localdomain", ".lan", ".test", ".home.arpa")
 _DOWNLOADS = re.compile(r"\b(s3|gs|az|hf|https)://")
 _HTTPS = "443"
 _NAME_PORTS = ("53", "dns", "dns-tcp", "5353")
-_PUBLIC_REGISTRIES = ("docker.io", "ghcr.io", "quay.io", "nvcr.io", "gcr.io", "registry.k8s.io", "public.ecr.aws", "amazonaws.com")
+_PUBLIC_REGISTRIES = (
+    "docker.io",
+    "ghcr.io",
+    "quay.io",
+    "nvcr.io",
+    "gcr.io",
+    "registry.k8s.io",
+    "public.ecr.aws",
+    "amazonaws.com",
+)
 
 
 @stack_rule
 def stack_restrict_outside_hosts(stack: Stack, parameters: Parameters) -> Violations:
-    trusted = {*table("policies/rules/connections.toml")["trusted"], *parameters["hosts"], *_own_domains(stack)}
+    trusted = {
+        *table("policies/rules/connections.toml")["trusted"],
+        *parameters["hosts"],
+        *_own_domains(stack),
+    }
     for resource in stack:
         with stack.unreadable:
             for field, value in _hosts_in(resource):
@@ -46,7 +71,11 @@ def _hosts_in(resource: Resource) -> Iterator[tuple[Field, str]]:
     names = table("policies/rules/connections.toml")
     if resource.kind == CONFIG_MAP:
         for _name, field in resource.at("data").entries():
-            yield from ((field, value) for key, value in _named_urls(field.text()) if re.match(names["hostKeys"], key))
+            yield from (
+                (field, value)
+                for key, value in _named_urls(field.text())
+                if re.match(names["hostKeys"], key)
+            )
     if resource.kind not in PODS.kinds:
         return
     for container in resource.parts(CONTAINERS):
@@ -56,8 +85,16 @@ def _hosts_in(resource: Resource) -> Iterator[tuple[Field, str]]:
         for word, option, value in container.options:
             if re.match(names["hostOptions"], option) and (url := _URL.search(value)):
                 yield word.field, value[url.start() :]
-    config = resource.at("spec", "serveConfigV2") if resource.kind.endswith(":RayService") else Field(None)
-    yield from ((config, value) for key, value in _named_urls(config.text()) if re.search(names["hostVariables"], key))
+    config = (
+        resource.at("spec", "serveConfigV2")
+        if resource.kind.endswith(":RayService")
+        else Field(None)
+    )
+    yield from (
+        (config, value)
+        for key, value in _named_urls(config.text())
+        if re.search(names["hostVariables"], key)
+    )
 
 
 def _named_urls(text: str) -> list[tuple[str, str]]:
@@ -79,7 +116,9 @@ def _is_outside(value: str, trusted: Iterable[str]) -> bool:
 
 
 def _own_domains(stack: Stack) -> set[str]:
-    """The domains of the stack's entry points and of its private registries: the last two parts of their hosts."""
+    """The domains of the stack's entry points and of its private registries: the last two parts of
+    their hosts.
+    """
     hosts: set[str] = set()
     for resource in stack:
         with stack.unreadable:
@@ -89,8 +128,14 @@ def _own_domains(stack: Stack) -> set[str]:
                 hosts |= set(resource.at("spec", "hostnames").texts())
             elif resource.kind in PODS.kinds:
                 for container in resource.parts(CONTAINERS):
-                    hosts.add(image_of(container.at("image")).name.partition("/")[0].partition(":")[0])
-    return {".".join(host.split(".")[-2:]) for host in hosts if "." in host and not host.endswith(_PUBLIC_REGISTRIES)}
+                    hosts.add(
+                        image_of(container.at("image")).name.partition("/")[0].partition(":")[0]
+                    )
+    return {
+        ".".join(host.split(".")[-2:])
+        for host in hosts
+        if "." in host and not host.endswith(_PUBLIC_REGISTRIES)
+    }
 
 
 @stack_rule
@@ -99,25 +144,48 @@ def stack_restrict_internet_egress(stack: Stack, parameters: Parameters) -> Viol
         with stack.unreadable:
             rules = list(policy.select("spec", "egress", "*"))
             # The addresses of name servers are often not known.
-            peerless = [rule for rule in rules if not rule.at("to").has_items and not _opens_only(rule, _NAME_PORTS)]
+            peerless = [
+                rule
+                for rule in rules
+                if not rule.at("to").has_items and not _opens_only(rule, _NAME_PORTS)
+            ]
             open_rules = [rule for rule in rules if blocks_of(rule.at("to").each())]
-            wide = [rule for rule in open_rules if cover_internet(blocks_of(rule.at("to").each()))] + peerless
-            if not wide and cover_internet(block for rule in open_rules for block in blocks_of(rule.at("to").each())):
+            wide = [
+                rule for rule in open_rules if cover_internet(blocks_of(rule.at("to").each()))
+            ] + peerless
+            if not wide and cover_internet(
+                block for rule in open_rules for block in blocks_of(rule.at("to").each())
+            ):
                 wide = open_rules
-            downloads = all(_opens_only(rule, (_HTTPS,)) for rule in wide) and _selects_downloads(stack, policy, parameters["controllers"])
+            downloads = all(_opens_only(rule, (_HTTPS,)) for rule in wide) and _selects_downloads(
+                stack, policy, parameters["controllers"]
+            )
             if wide and not downloads:
-                yield from (violation(rule.at("to"), "lets pods reach the whole internet") for rule in wide)
+                yield from (
+                    violation(rule.at("to"), "lets pods reach the whole internet") for rule in wide
+                )
 
 
 def _opens_only(rule: Field, allowed: Collection[str]) -> bool:
     ports = list(rule.at("ports").each())
-    return bool(ports) and all(each.at("port").text() in allowed and each.at("endPort").absent for each in ports)
+    return bool(ports) and all(
+        each.at("port").text() in allowed and each.at("endPort").absent for each in ports
+    )
 
 
 def _selects_downloads(stack: Stack, policy: Resource, controllers: list[str]) -> bool:
-    """True if a policy selects pods, and each of them downloads weights or calls a cloud. Raises FieldError."""
-    pods = [pod for each in stack.of(*sorted(PODS.kinds)) if each.namespace == policy.namespace for pod in each.parts(PODS)]
-    selected = list(matching(pods, lambda pod: matches_labels(policy.at("spec", "podSelector"), labels_of(pod))))
+    """True if a policy selects pods, and each of them downloads weights or calls a cloud. Raises
+    FieldError.
+    """
+    pods = [
+        pod
+        for each in stack.of(*sorted(PODS.kinds))
+        if each.namespace == policy.namespace
+        for pod in each.parts(PODS)
+    ]
+    selected = list(
+        matching(pods, lambda pod: matches_labels(policy.at("spec", "podSelector"), labels_of(pod)))
+    )
     return bool(selected) and all(_downloads(pod, controllers) for pod in selected)
 
 
@@ -129,7 +197,9 @@ def _downloads(pod: PodTemplate, controllers: list[str]) -> bool:
         return True
     for container in pod.containers:
         model = model_of(container)
-        if any(map(_DOWNLOADS.search, container.words)) or (model and not model.startswith(("/", "."))):
+        if any(map(_DOWNLOADS.search, container.words)) or (
+            model and not model.startswith(("/", "."))
+        ):
             return True
     return bool(pod.stores)
 
@@ -146,22 +216,40 @@ def pod_require_verified_tls(container: Container, _: Parameters) -> Violations:
             if re.fullmatch(pattern, option) and not re.fullmatch(harmless, value):
                 yield violation(word.field, "switches the verification of certificates off")
     values = container.select("env", "*", "value")
-    texts = (*container.at("command").each(), *container.at("args").each(), *container.at("lifecycle").texts_below(), *values)
-    yield from (violation(field, "switches the verification of certificates off") for field in texts if _is_unverified(field.text()))
-    if _is_unverified(" ".join(container.words)) and not any(_is_unverified(each.text()) for each in texts):
+    texts = (
+        *container.at("command").each(),
+        *container.at("args").each(),
+        *container.at("lifecycle").texts_below(),
+        *values,
+    )
+    yield from (
+        violation(field, "switches the verification of certificates off")
+        for field in texts
+        if _is_unverified(field.text())
+    )
+    if _is_unverified(" ".join(container.words)) and not any(
+        _is_unverified(each.text()) for each in texts
+    ):
         yield violation(container.at("command"), "switches the verification of certificates off")
 
 
 @lru_cache(maxsize=1024)
 def _is_unverified(text: str) -> bool:
-    return any(re.search(pattern, text) for pattern in table("policies/rules/connections.toml")["texts"].values())
+    return any(
+        re.search(pattern, text)
+        for pattern in table("policies/rules/connections.toml")["texts"].values()
+    )
 
 
 _ANY_OBJECT = Subject(
     "any object",
     frozenset([CONFIG_MAP]),
     lambda resource: (resource,),
-    also=lambda resource: resource.kind.startswith("kubernetes:") and resource.kind != SECRET and resource.kind not in PODS.kinds,
+    also=lambda resource: (
+        resource.kind.startswith("kubernetes:")
+        and resource.kind != SECRET
+        and resource.kind not in PODS.kinds
+    ),
 )
 
 
@@ -175,14 +263,20 @@ def object_require_verified_tls(object_: Resource, _: Parameters) -> Violations:
             if _is_unverified(field.text())
         )
     for key, field in entries_below(object_.root):
-        if isinstance(key, str) and not field.unknown and _switches_off(key, str(field.value).lower()):
+        if (
+            isinstance(key, str)
+            and not field.unknown
+            and _switches_off(key, str(field.value).lower())
+        ):
             yield violation(field, "disables the verification of certificates")
 
 
 @cache
 def _switches_off(key: str, value: str) -> bool:
     value = {"on": "true", "off": "false"}.get(value, value)
-    fields = table("policies/rules/connections.toml")["fields"] if value in ("true", "false") else {}
+    fields = (
+        table("policies/rules/connections.toml")["fields"] if value in ("true", "false") else {}
+    )
     # Annotations are named DOMAIN/proxy-ssl-verify.
     name = key.rpartition("/")[2].replace("-", "_")
     return any(value == off and re.fullmatch(pattern, name) for pattern, off in fields.items())
@@ -192,9 +286,14 @@ def _switches_off(key: str, value: str) -> bool:
 def pod_disallow_piped_programs(container: Container, _: Parameters) -> Violations:
     hooks = (text for name in _HOOKS for text in container.at(name).texts_below())
     texts = (*container.at("command").each(), *container.at("args").each(), *hooks)
-    yield from violations(texts, lambda field: is_piped(field.text()), "runs a program that it downloads")
+    yield from violations(
+        texts, lambda field: is_piped(field.text()), "runs a program that it downloads"
+    )
 
 
 def is_piped(text: str) -> bool:
     """True if a shell or an interpreter runs what the command in `text` downloads."""
-    return any(re.search(pattern, text) for pattern in table("policies/rules/connections.toml")["piped"].values())
+    return any(
+        re.search(pattern, text)
+        for pattern in table("policies/rules/connections.toml")["piped"].values()
+    )

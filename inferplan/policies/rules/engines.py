@@ -5,16 +5,27 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from inferplan.policies.engine.fields import Field
-from inferplan.policies.engine.rule import Parameters, Violations, is_set, resource_rule, violation, violations
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Violations,
+    is_set,
+    resource_rule,
+    violation,
+    violations,
+)
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import Word
 from inferplan.policies.subjects.serving import engine_containers, engine_of, model_of
 
 OFF = ("0", "false", "no", "off")
-# vLLM's security guide (2026): development and profiling endpoints need no key; adapters load from any path or hub.
-DEVELOPMENT_VARIABLES = "VLLM_SERVER_DEV_MODE|VLLM_ALLOW_RUNTIME_LORA_UPDATING|VLLM_TORCH_PROFILER_DIR"
-# vLLM reads files of the pod that a prompt names; SGLang runs code from a request. Chat templates and tensors of a client are code
-# (CVE-2025-61620, CVE-2025-62164). Triton's endpoints for Vertex AI and SageMaker do not check the key of its restricted APIs.
+# vLLM's security guide (2026): development and profiling endpoints need no key; adapters load from
+# any path or hub.
+DEVELOPMENT_VARIABLES = (
+    "VLLM_SERVER_DEV_MODE|VLLM_ALLOW_RUNTIME_LORA_UPDATING|VLLM_TORCH_PROFILER_DIR"
+)
+# vLLM reads files of the pod that a prompt names; SGLang runs code from a request. Chat templates
+# and tensors of a client are code (CVE-2025-61620, CVE-2025-62164). Triton's endpoints for Vertex
+# AI and SageMaker do not check the key of its restricted APIs.
 DEVELOPMENT_OPTIONS = re.compile(
     "--(allow-sagemaker|allow-vertex-ai|allowed-local-media-path|enable-custom-logit-processor|enable-prompt-embeds|profiler-config"
     "|tool-server|trust-request-chat-template)"
@@ -26,45 +37,66 @@ PICKLE_SERVERS = ("sklearn",)
 PICKLE_FILE = re.compile(r"(\.(pkl|pickle|pt|pth|ckpt)|pytorch_model[\w.-]*\.bin)\Z", re.IGNORECASE)
 # Variables that let torch or vLLM load pickle files.
 PICKLE_VARIABLES = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|VLLM_ALLOW_INSECURE_SERIALIZATION"
-# The first two are options of vLLM, the last one of SGLang. The variable of vLLM logs whole answers.
+# The first two are options of vLLM, the last one of SGLang. The variable of vLLM logs whole
+# answers.
 LOG_OPTIONS = ("--enable-log-requests", "--enable-log-outputs", "--log-requests")
 LOG_VARIABLE = "VLLM_DEBUG_LOG_API_SERVER_RESPONSE"
 TRUST_VARIABLE = r"(?i)(\w+_)?TRUST_REMOTE_CODE"
 # argparse accepts a unique prefix of an option (vLLM 0.32 also has --trust-request-chat-template).
 SHORTEST_TRUST_OPTION, TRUST_OPTION = "--trust-rem", "--trust-remote-code"
 ON = ("", "1", "true", "yes", "on")
-# Options of vLLM that import a class, a module or a file, or read options from a file (vLLM 0.22, `vllm serve --help`, read 2026-11-22).
+# Options of vLLM that import a class, a module or a file, or read options from a file (vLLM 0.22,
+# `vllm serve --help`, read 2026-11-22).
 IMPORTS = re.compile(
     "--(config|io-processor-plugin|logits-processor-pattern|logits-processors|middleware|reasoning-parser-plugin|scheduler-cls"
     "|tool-parser-plugin|worker-cls|worker-extension-cls)"
 )
-# Options of Triton that load libraries from a directory. Anyone who can write models could put libraries there.
+# Options of Triton that load libraries from a directory. Anyone who can write models could put
+# libraries there.
 LIBRARY_FOLDERS = ("--backend-directory", "--repoagent-directory")
 CONNECTOR_MODULE = re.compile(r"kv_connector_module_path")
-LOAD_VARIABLES = "LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|PYTHONPATH|PYTHONSTARTUP|PYTHONHOME|VLLM_PLUGINS"
-DOWNLOAD_COMMAND = re.compile(r"\b(pip3?|uv pip|conda|apt-get|apt) install\b|\b(curl|wget)\b[^|]*\|\s*(sudo )?(ba|z)?sh\b")
+LOAD_VARIABLES = (
+    "LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|PYTHONPATH|PYTHONSTARTUP|PYTHONHOME|VLLM_PLUGINS"
+)
+DOWNLOAD_COMMAND = re.compile(
+    r"\b(pip3?|uv pip|conda|apt-get|apt) install\b|\b(curl|wget)\b[^|]*\|\s*(sudo )?(ba|z)?sh\b"
+)
 COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 REPOSITORY_API = "model-repository"
-PROTOCOLS = (("--allow-http", "--http-restricted-api"), ("--allow-grpc", "--grpc-restricted-protocol"))
+PROTOCOLS = (
+    ("--allow-http", "--http-restricted-api"),
+    ("--allow-grpc", "--grpc-restricted-protocol"),
+)
 TRITON_OFF = ("false", "0")
-# Triton reads a bucket over HTTP if its URL says so. Inside the cluster, network policies protect the connection.
+# Triton reads a bucket over HTTP if its URL says so. Inside the cluster, network policies protect
+# the connection.
 WITHOUT_TLS = re.compile(r"s3://http://(?![\w.-]+\.svc(\.cluster\.local)?[:/])")
 
 
 @resource_rule(CONTAINERS)
 def model_disallow_development_switches(container: Container, _: Parameters) -> Violations:
     variables = container.variables(DEVELOPMENT_VARIABLES)
-    yield from violations(variables, lambda entry: is_set(entry.at("valueFrom")) or _is_on(entry), "enables a development feature")
+    yield from violations(
+        variables,
+        lambda entry: is_set(entry.at("valueFrom")) or _is_on(entry),
+        "enables a development feature",
+    )
     for option, value, word in _options(container):
         # --profiler-config.profiler sets a field of an option that is a map.
-        if DEVELOPMENT_OPTIONS.fullmatch(option.partition(".")[0]) and (value is None or value not in ("", *OFF)):
+        if DEVELOPMENT_OPTIONS.fullmatch(option.partition(".")[0]) and (
+            value is None or value not in ("", *OFF)
+        ):
             yield violation(word.field, "enables a development feature")
         if word.text.partition("=")[0] == CREDENTIALS and "*" in (container.option(ORIGINS) or "*"):
-            yield violation(word.field, "lets every website send requests with the browser's credentials")
+            yield violation(
+                word.field, "lets every website send requests with the browser's credentials"
+            )
 
 
 def _options(container: Container) -> Iterator[tuple[str, str | None, Word]]:
-    """Each word of the command line as an option with hyphens, its value after `=` in small letters or None, and the word."""
+    """Each word of the command line as an option with hyphens, its value after `=` in small letters
+    or None, and the word.
+    """
     for word in container.arguments:
         name, equals, value = word.text.partition("=")
         yield name.replace("_", "-"), value.lower() if equals else None, word
@@ -83,9 +115,17 @@ def model_disallow_pickle(pod: PodTemplate, _: Parameters) -> Violations:
     for container in engine_containers(pod):
         if container.option("--load-format") in PICKLE_FORMATS:
             yield violation(container.at("args"), "loads weights from pickle files")
-        yield from (violation(word.field, "names a pickle file") for word in container.arguments if PICKLE_FILE.search(word.text))
+        yield from (
+            violation(word.field, "names a pickle file")
+            for word in container.arguments
+            if PICKLE_FILE.search(word.text)
+        )
         variables = container.variables(PICKLE_VARIABLES)
-        yield from violations(variables, lambda entry: entry.at("value").text().lower() not in OFF, "loads pickle files")
+        yield from violations(
+            variables,
+            lambda entry: entry.at("value").text().lower() not in OFF,
+            "loads pickle files",
+        )
 
 
 @resource_rule(CONTAINERS)
@@ -99,12 +139,22 @@ def model_disallow_request_logging(container: Container, _: Parameters) -> Viola
 @resource_rule(CONTAINERS)
 def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Violations:
     for option, value, word in _options(container):
-        if option.startswith(SHORTEST_TRUST_OPTION) and TRUST_OPTION.startswith(option) and (value or "") in ON:
+        if (
+            option.startswith(SHORTEST_TRUST_OPTION)
+            and TRUST_OPTION.startswith(option)
+            and (value or "") in ON
+        ):
             yield violation(word.field, "lets the model's files run as code")
     variables = container.variables(TRUST_VARIABLE)
-    yield from violations(variables, lambda entry: entry.at("value").text().lower() in ON, "lets the model's files run as code")
+    yield from violations(
+        variables,
+        lambda entry: entry.at("value").text().lower() in ON,
+        "lets the model's files run as code",
+    )
     words = (*container.at("command").each(), *container.at("args").each())
-    yield from violations(words, lambda field: DOWNLOAD_COMMAND.search(field.text()), "runs what it downloads")
+    yield from violations(
+        words, lambda field: DOWNLOAD_COMMAND.search(field.text()), "runs what it downloads"
+    )
     if engine_of(container) == "vllm" or any(map(_is_tritonserver, container.words)):
         yield from _other_code(container)
 
@@ -117,16 +167,27 @@ def _other_code(container: Container) -> Violations:
     models = (container.option("--model-repository", "--model-store") or "").rstrip("/")
     for name, _value, word in _options(container):
         if engine_of(container) == "vllm" and IMPORTS.fullmatch(name):
-            yield violation(word.field, "imports code, or reads options, from a place that no rule can read")
+            yield violation(
+                word.field, "imports code, or reads options, from a place that no rule can read"
+            )
         if CONNECTOR_MODULE.search(word.text):
             yield violation(word.field, "imports a connector from a module path")
-        if name in LIBRARY_FOLDERS and models and (container.option(name) or "").startswith(f"{models}/"):
+        if (
+            name in LIBRARY_FOLDERS
+            and models
+            and (container.option(name) or "").startswith(f"{models}/")
+        ):
             yield violation(word.field, "loads libraries from the model repository")
     variables = container.variables(LOAD_VARIABLES)
     yield from violations(
-        variables, lambda entry: entry.at("value").text() or is_set(entry.at("valueFrom")), "loads code before the server's own"
+        variables,
+        lambda entry: entry.at("value").text() or is_set(entry.at("valueFrom")),
+        "loads code before the server's own",
     )
-    yield from (violation(source, "sets variables that no rule can read") for source in container.at("envFrom").each())
+    yield from (
+        violation(source, "sets variables that no rule can read")
+        for source in container.at("envFrom").each()
+    )
 
 
 @resource_rule(PODS)
@@ -139,19 +200,28 @@ def model_require_revision(pod: PodTemplate, _: Parameters) -> Violations:
         model = model_of(container)
         if model and not model.startswith(("/", ".", "s3://", "gs://", "az://")):
             if not COMMIT.match(container.option("--revision", "--model-revision") or ""):
-                yield violation(container.at("args"), "serves a model from a hub without a commit in --revision")
+                yield violation(
+                    container.at("args"), "serves a model from a hub without a commit in --revision"
+                )
             code = container.option("--code-revision")
             if code is not None and not COMMIT.match(code):
-                yield violation(container.at("args"), "downloads code with a --code-revision that is not a commit")
+                yield violation(
+                    container.at("args"),
+                    "downloads code with a --code-revision that is not a commit",
+                )
 
 
 @resource_rule(CONTAINERS)
 def model_restrict_triton_repository(container: Container, _: Parameters) -> Violations:
     for server in _servers(container):
         yield from (
-            violation(word.field, "downloads models over a connection without TLS") for word, _, value in server if WITHOUT_TLS.match(value)
+            violation(word.field, "downloads models over a connection without TLS")
+            for word, _, value in server
+            if WITHOUT_TLS.match(value)
         )
-        modes = [(word, value) for word, option, value in server if option == "--model-control-mode"]
+        modes = [
+            (word, value) for word, option, value in server if option == "--model-control-mode"
+        ]
         if not modes or modes[-1][1] == "none":
             continue
         word, mode = modes[-1]
@@ -159,9 +229,17 @@ def model_restrict_triton_repository(container: Container, _: Parameters) -> Vio
             yield violation(word.field, "loads every model that appears in the repository")
         for protocol, restriction in PROTOCOLS if mode == "explicit" else ():
             allowed = [value.lower() for _, option, value in server if option == protocol]
-            restricted = [value.partition(":")[0].split(",") for _, option, value in server if option == restriction]
-            if (not allowed or allowed[-1] not in TRITON_OFF) and not any(REPOSITORY_API in apis for apis in restricted):
-                yield violation(word.field, f"allows loading models without a key, past {restriction}")
+            restricted = [
+                value.partition(":")[0].split(",")
+                for _, option, value in server
+                if option == restriction
+            ]
+            if (not allowed or allowed[-1] not in TRITON_OFF) and not any(
+                REPOSITORY_API in apis for apis in restricted
+            ):
+                yield violation(
+                    word.field, f"allows loading models without a key, past {restriction}"
+                )
 
 
 def _servers(container: Container) -> Iterator[tuple[tuple[Word, str, str], ...]]:

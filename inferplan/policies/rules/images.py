@@ -8,14 +8,23 @@ from inferplan.images.catalogue import family_of
 from inferplan.images.starts import missing_programs, programs_called, unwritable_paths
 from inferplan.kube.pod_templates import RAY_CLUSTERS
 from inferplan.policies.engine.fields import Field
-from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, violation, violations
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Violations,
+    resource_rule,
+    violation,
+    violations,
+)
 from inferplan.policies.subjects import kserve
 from inferplan.policies.subjects.pods import CONTAINERS, IMAGES, Container
 from inferplan.policies.subjects.programs import at_least, image_of
 from inferplan.policies.subjects.serving import engine_of
 
-# Intel's registry has versions in the path, with the single tag latest (docs.habana.ai, Docker installation, read 2026-11).
-_VERSION_IN_PATH: Final = re.compile(r"vault\.habana\.ai/gaudi-docker/[0-9]+\.[0-9]+\.[0-9]+/.+-[0-9]+\.[0-9]+\.[0-9]+\Z")
+# Intel's registry has versions in the path, with the single tag latest (docs.habana.ai, Docker
+# installation, read 2026-11).
+_VERSION_IN_PATH: Final = re.compile(
+    r"vault\.habana\.ai/gaudi-docker/[0-9]+\.[0-9]+\.[0-9]+/.+-[0-9]+\.[0-9]+\.[0-9]+\Z"
+)
 # KubeRay sets the command of Ray's containers, and KServe that of its models.
 _WRITTEN_BY_OPERATORS = {*RAY_CLUSTERS, *kserve.KINDS}
 _READ_ONLY = ("configMap", "secret", "projected", "downwardAPI", "image")
@@ -25,30 +34,42 @@ TRITON_RELEASE = re.compile(r"([0-9][0-9]\.[0-9][0-9])(?:-|$)")
 VLLM_VERSION = re.compile(r"(?:^|[/:_-])v(?:llm-)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
 # A tag that is only a version. A calendar version, for example 25.09, is not one of vLLM.
 VERSION_TAG = re.compile(r"([0-9]\.[0-9]+(?:\.[0-9]+)?)(?![0-9.])")
-# Images of vLLM itself, not of a server with vllm in its name and its own version, for example pytriton-vllm.
+# Images of vLLM itself, not of a server with vllm in its name and its own version, for example
+# pytriton-vllm.
 VLLM_IMAGE = re.compile(r"vllm([-_](openai|cpu|gaudi|rocm|neuron|xpu|tpu|hpu).*)?")
 
 
 @resource_rule(IMAGES)
 def image_disallow_latest(image_field: Field, _: Parameters) -> Violations:
     image = image_of(image_field)
-    if not image.digest and not any(map(str.isdigit, image.tag)) and not (image.tag and _VERSION_IN_PATH.match(image.name)):
+    if (
+        not image.digest
+        and not any(map(str.isdigit, image.tag))
+        and not (image.tag and _VERSION_IN_PATH.match(image.name))
+    ):
         yield violation(image_field, "names no version")
 
 
 @resource_rule(CONTAINERS)
 def image_require_command(container: Container, _: Parameters) -> Violations:
-    if container.ephemeral or (container.pod.resource.kind in _WRITTEN_BY_OPERATORS and not container.init):
+    if container.ephemeral or (
+        container.pod.resource.kind in _WRITTEN_BY_OPERATORS and not container.init
+    ):
         return
     facts = family_of(container.at("image").text())
     command = container.at("command")
     words = [*command.texts(), *container.at("args").texts()]
     if command.absent:
         if facts is not None and not facts.keeps_entrypoint:
-            yield violation(command, "is not set, so the image's entrypoint decides what the arguments mean")
+            yield violation(
+                command, "is not set, so the image's entrypoint decides what the arguments mean"
+            )
         return
     if facts is not None and facts.programs and missing_programs(facts, words):
-        yield violation(command, f"is a program that this image does not have; it has {', '.join(facts.programs)}")
+        yield violation(
+            command,
+            f"is a program that this image does not have; it has {', '.join(facts.programs)}",
+        )
 
 
 @resource_rule(IMAGES)
@@ -69,15 +90,23 @@ def image_require_writable_paths(container: Container, _: Parameters) -> Violati
     if words and programs_called(words) <= _WRITES_NOTHING:
         return
     movable = {path.env for path in facts.writes}
-    values = {name: entry.at("value").text() for name, entry in container.environment().items() if name in movable}
+    values = {
+        name: entry.at("value").text()
+        for name, entry in container.environment().items()
+        if name in movable
+    }
     missing = [each.path for each in unwritable_paths(facts, values, _writable_mounts(container))]
     if missing:
-        yield violation(container.at("volumeMounts"), f"contains no writable volume for {', '.join(missing)}, which this image writes to")
+        yield violation(
+            container.at("volumeMounts"),
+            f"contains no writable volume for {', '.join(missing)}, which this image writes to",
+        )
 
 
 def _writable_mounts(container: Container) -> Iterator[str]:
     kinds = {
-        volume.at("name").text(): [key for key, _ in volume.entries() if key != "name"] for volume in container.pod.at("volumes").each()
+        volume.at("name").text(): [key for key, _ in volume.entries() if key != "name"]
+        for volume in container.pod.at("volumes").each()
     }
     for mount in container.at("volumeMounts").each():
         kind = kinds.get(mount.at("name").text(), [])
@@ -88,7 +117,10 @@ def _writable_mounts(container: Container) -> Iterator[str]:
 @resource_rule(IMAGES)
 def image_restrict_registries(image_field: Field, parameters: Parameters) -> Violations:
     name = image_of(image_field).name
-    if not any(name == allowed or name.startswith(f"{allowed.rstrip('/')}/") for allowed in parameters["registries"]):
+    if not any(
+        name == allowed or name.startswith(f"{allowed.rstrip('/')}/")
+        for allowed in parameters["registries"]
+    ):
         yield violation(image_field, "comes from a registry that is not listed")
 
 
@@ -104,9 +136,15 @@ def model_require_triton_floor(image_field: Field, parameters: Parameters) -> Vi
 @resource_rule(CONTAINERS)
 def model_require_vllm_floor(container: Container, parameters: Parameters) -> Violations:
     image = image_of(container.at("image"))
-    if container.at("image").absent or not (VLLM_IMAGE.fullmatch(image.base) or engine_of(container) == "vllm"):
+    if container.at("image").absent or not (
+        VLLM_IMAGE.fullmatch(image.base) or engine_of(container) == "vllm"
+    ):
         return
-    match = VLLM_VERSION.search(image.base) or VLLM_VERSION.search(f":{image.tag}") or VERSION_TAG.match(image.tag)
+    match = (
+        VLLM_VERSION.search(image.base)
+        or VLLM_VERSION.search(f":{image.tag}")
+        or VERSION_TAG.match(image.tag)
+    )
     if match is None:
         # A digest without a tag pins one build; the plan does not contain its version.
         if image.tag or not image.digest:

@@ -1,4 +1,6 @@
-"""API keys in Kubernetes Secrets: age, versions, entropy, and servers that require one. No message contains a part of a key."""
+"""API keys in Kubernetes Secrets: age, versions, entropy, and servers that require one. No message
+contains a part of a key.
+"""
 
 import base64
 import binascii
@@ -11,20 +13,28 @@ from collections.abc import Callable, Iterator
 from inferplan.kube.names import ISSUED
 from inferplan.policies.engine.fields import Field, MalformedFieldError
 from inferplan.policies.engine.resource import Resource, Stack, objects
-from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Violations,
+    resource_rule,
+    stack_rule,
+    violation,
+)
 from inferplan.policies.rules.routes import SECURITY_POLICY
 from inferplan.policies.subjects.pods import CONTAINERS, Container
 from inferplan.policies.subjects.serving import key_of, started_engine, switches_off
 from inferplan.policies.subjects.workloads import WORKLOADS
 
 KEYS = objects("kubernetes:core:Secret")
-# Names of entries with one API key, and endings of files with many. Other entries can be certificates.
+# Names of entries with one API key, and endings of files with many. Other entries can be
+# certificates.
 _NAMES = ("api-key", "api_key", "apiKey", "key", "token")
 _FILES = (".conf", ".map", ".keys")
 # The private key of a certificate.
 _PEM = "-----BEGIN "
 _BEARER = re.compile(r"\bBearer ([A-Za-z0-9._~+/=-]+)")
-# Lines of nginx maps: a key by consumer and version, or an imported key by an id that another line assigns to a consumer.
+# Lines of nginx maps: a key by consumer and version, or an imported key by an id that another line
+# assigns to a consumer.
 _VERSION = re.compile(r"^\s*\"?(([a-z][-a-z0-9]*)_[1-9][0-9]*)\"?\s+\"", re.MULTILINE)
 _HEX = re.compile(r"[0-9a-fA-F]+")
 # The smallest Shannon entropy per digit of 32 random hexadecimal digits, in bits.
@@ -33,7 +43,9 @@ _IMPORTED = re.compile(r"^\s*\"(_[^\"]+)\"\s+([a-z][-a-z0-9]*);", re.MULTILINE)
 
 
 def key_entries(secret: Resource) -> Iterator[tuple[Field, str]]:
-    """Each API key with its field: the value of an entry, and the bearer tokens in a file. Raises FieldError."""
+    """Each API key with its field: the value of an entry, and the bearer tokens in a file. Raises
+    FieldError.
+    """
     for name, field, text in _key_files(secret):
         if name not in _NAMES:
             yield from ((field, token) for token in _BEARER.findall(text))
@@ -42,7 +54,9 @@ def key_entries(secret: Resource) -> Iterator[tuple[Field, str]]:
 
 
 def versions_in(secret: Resource) -> Iterator[tuple[Field, int]]:
-    """The number of valid versions of each key: the words of an entry, or the lines of a consumer in a file. Raises FieldError."""
+    """The number of valid versions of each key: the words of an entry, or the lines of a consumer
+    in a file. Raises FieldError.
+    """
     for name, field, text in _key_files(secret):
         if name in _NAMES:
             yield field, 0 if _PEM in text else len(text.split())
@@ -72,7 +86,9 @@ def decoded(field: Field) -> str:
 
 
 def entropy_bits(text: str) -> float:
-    """The entropy of the weakest version of a key in bits, from its length and the frequency of its characters."""
+    """The entropy of the weakest version of a key in bits, from its length and the frequency of its
+    characters.
+    """
     return min((_bits(word) for word in text.split()), default=0.0)
 
 
@@ -80,7 +96,8 @@ def _bits(word: str) -> float:
     counts = Counter(word)
     shannon = -sum(count / len(word) * math.log2(count / len(word)) for count in counts.values())
     if _HEX.fullmatch(word) and shannon >= _RANDOM_DIGIT:
-        # Shannon's formula is too low for short texts: sixteen random bytes would have less than 128 bits.
+        # Shannon's formula is too low for short texts: sixteen random bytes would have less than
+        # 128 bits.
         return 4.0 * len(word)
     return shannon * len(word)
 
@@ -118,30 +135,42 @@ def key_require_entropy(secret: Resource, parameters: Parameters) -> Violations:
 
 @resource_rule(CONTAINERS)
 def model_require_server_key(container: Container, _: Parameters) -> Violations:
-    if container.init or container.ephemeral or not _listens(container) or not (engine := started_engine(container)):
+    if (
+        container.init
+        or container.ephemeral
+        or not _listens(container)
+        or not (engine := started_engine(container))
+    ):
         return
     row, environment = key_of(engine), container.environment()
     problem = "switches the server's key off, so anyone who can reach the port can use the model"
     yield from (violation(each, problem) for each in switches_off(container, engine))
     names = row.get("variables", ())
     if not (names or "options" in row) or any(map(container.option, row.get("options", ()))):
-        # A server that takes no key depends on the gateway and on network policies, which other rules require.
+        # A server that takes no key depends on the gateway and on network policies, which other
+        # rules require.
         return
     entry = next((environment[name] for name in names if name in environment), None)
     if entry is None:
         yield violation(
-            container.at("env"), f"has no {' or '.join(names or row['options'])}, so anyone who can reach the port can use the model"
+            container.at("env"),
+            f"has no {' or '.join(names or row['options'])}, so anyone who can reach the port can"
+            " use the model",
         )
         return
     reference = entry.at("valueFrom", "secretKeyRef")
     if reference.absent and not entry.at("value").text():
-        yield violation(entry.at("value"), "is empty, so anyone who can reach the port can use the model")
+        yield violation(
+            entry.at("value"), "is empty, so anyone who can reach the port can use the model"
+        )
     if reference.at("optional").flag():
         yield violation(reference.at("optional"), "lets the server start without its key")
 
 
 def _listens(container: Container) -> bool:
-    """True if clients can reach a container. Ports are only hints, but an engine's group of pods has followers that declare none."""
+    """True if clients can reach a container. Ports are only hints, but an engine's group of pods
+    has followers that declare none.
+    """
     return container.at("ports").has_items or container.pod.resource.kind in WORKLOADS
 
 
@@ -149,7 +178,10 @@ def _listens(container: Container) -> bool:
 def stack_require_client_keys(stack: Stack, parameters: Parameters) -> Violations:
     for policy in stack.of(SECURITY_POLICY):
         with stack.unreadable:
-            names = {each.at("name").text() for each in policy.at("spec", "apiKeyAuth", "credentialRefs").each()}
+            names = {
+                each.at("name").text()
+                for each in policy.at("spec", "apiKeyAuth", "credentialRefs").each()
+            }
             for secret in stack.of("kubernetes:core:Secret"):
                 with stack.unreadable:
                     if secret.object_name in names and secret.namespace == policy.namespace:

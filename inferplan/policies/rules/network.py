@@ -3,7 +3,14 @@
 from inferplan.kube.names import COMPONENT_LABEL
 from inferplan.policies.engine.fields import Field, any_matching
 from inferplan.policies.engine.resource import Resource, Stack, objects
-from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Violations,
+    resource_rule,
+    stack_rule,
+    violation,
+    violations,
+)
 from inferplan.policies.subjects.networks import (
     NETWORK_POLICY,
     Network,
@@ -35,7 +42,9 @@ def network_disallow_metadata_egress(policy: Resource, _: Parameters) -> Violati
     for rule in policy.select("spec", "egress", "*"):
         if not rule.at("to").has_items and _reaches_port(rule):
             yield violation(rule.at("to"), "is not set, so pods can reach the metadata service")
-        for block, address in ((peer.at("ipBlock"), address) for peer in rule.at("to").each() for address in METADATA):
+        for block, address in (
+            (peer.at("ipBlock"), address) for peer in rule.at("to").each() for address in METADATA
+        ):
             if block.absent or not _includes(block.at("cidr"), address):
                 continue
             if not any(_includes(each, address) for each in block.at("except").each()):
@@ -43,7 +52,9 @@ def network_disallow_metadata_egress(policy: Resource, _: Parameters) -> Violati
 
 
 def _reaches_port(rule: Field) -> bool:
-    """True if a rule allows the port of the metadata service. A port name belongs to a pod, so it never does."""
+    """True if a rule allows the port of the metadata service. A port name belongs to a pod, so it
+    never does.
+    """
     ports = list(rule.at("ports").each())
     for each in ports:
         port = each.at("port").text()
@@ -67,21 +78,39 @@ def network_disallow_node_port(service: Resource, _: Parameters) -> Violations:
     if kind == "ExternalName":
         yield violation(service.at("spec", "externalName"), "points to a host outside the cluster")
     elif not service.at("spec", "selector").value:
-        yield violation(service.at("spec", "selector"), "is not set, so anyone who can write its endpoints can redirect its clients")
-    yield from violations(service.at("spec", "externalIPs"), lambda field: field.has_items, "claims addresses outside the cluster")
+        yield violation(
+            service.at("spec", "selector"),
+            "is not set, so anyone who can write its endpoints can redirect its clients",
+        )
+    yield from violations(
+        service.at("spec", "externalIPs"),
+        lambda field: field.has_items,
+        "claims addresses outside the cluster",
+    )
 
 
 def _is_gateway_load_balancer(service: Resource) -> bool:
-    """True if the Service is a load balancer to the gateway's pods that has no node ports and terminates TLS."""
+    """True if the Service is a load balancer to the gateway's pods that has no node ports and
+    terminates TLS.
+    """
     spec = service.at("spec")
     to_gateway = spec.at("selector", COMPONENT_LABEL).text() == "gateway"
     no_node_ports = spec.at("allocateLoadBalancerNodePorts").flag() is False
     annotations = service.at("metadata", "annotations")
     certificate = annotations.at("service.beta.kubernetes.io/aws-load-balancer-ssl-cert").text()
     # Without the annotation, every port has TLS.
-    encrypted = annotations.at("service.beta.kubernetes.io/aws-load-balancer-ssl-ports").text() or "*"
-    ports = [{each.at("name").text(), each.at("port").text(), "*"} for each in spec.at("ports").each()]
-    return to_gateway and no_node_ports and bool(certificate) and not any(map({*encrypted.split(",")}.isdisjoint, ports))
+    encrypted = (
+        annotations.at("service.beta.kubernetes.io/aws-load-balancer-ssl-ports").text() or "*"
+    )
+    ports = [
+        {each.at("name").text(), each.at("port").text(), "*"} for each in spec.at("ports").each()
+    ]
+    return (
+        to_gateway
+        and no_node_ports
+        and bool(certificate)
+        and not any(map({*encrypted.split(",")}.isdisjoint, ports))
+    )
 
 
 @resource_rule(objects("kubernetes:networking.k8s.io:NetworkPolicy", CILIUM))
@@ -90,7 +119,9 @@ def network_require_policy_ports(policy: Resource, _: Parameters) -> Violations:
         for spec in (policy.at("spec"), *policy.at("specs").each()):
             yield from _cilium_violations(spec)
         return
-    for rule, peers_at in ((rule, peers_at) for side, peers_at in SIDES for rule in policy.select("spec", side, "*")):
+    for rule, peers_at in (
+        (rule, peers_at) for side, peers_at in SIDES for rule in policy.select("spec", side, "*")
+    ):
         if not rule.at("ports").has_items:
             yield violation(rule.at("ports"), "is not set, so every port is open")
         for port in rule.at("ports").each():
@@ -99,7 +130,9 @@ def network_require_policy_ports(policy: Resource, _: Parameters) -> Violations:
                 if low or not _is_among_selected(policy, rule.at(peers_at)):
                     yield violation(port, "opens more than one port")
     yield from _any_source(policy.at("spec"))
-    for peer in (peer for side, peers_at in SIDES for peer in policy.select("spec", side, "*", peers_at, "*")):
+    for peer in (
+        peer for side, peers_at in SIDES for peer in policy.select("spec", side, "*", peers_at, "*")
+    ):
         selectors = (peer.at("namespaceSelector"), peer.at("podSelector"))
         if any(map(excludes, selectors)) and not any(map(is_narrow, selectors)):
             yield violation(peer, "selects pods by what they are not")
@@ -112,19 +145,30 @@ def _any_source(spec: Field) -> Violations:
     rules = list(spec.at("ingress").each())
     for rule in rules:
         peers = list(rule.at("from").each())
-        if not peers or opens(each for each in peers if not each.at("namespaceSelector").absent or not each.at("ipBlock").absent):
+        if not peers or opens(
+            each
+            for each in peers
+            if not each.at("namespaceSelector").absent or not each.at("ipBlock").absent
+        ):
             yield violation(rule.at("from"), "allows any source")
-    if len(rules) > 1 and cover_internet(blocks_of(peer for rule in rules for peer in rule.at("from").each())):
+    if len(rules) > 1 and cover_internet(
+        blocks_of(peer for rule in rules for peer in rule.at("from").each())
+    ):
         yield violation(spec.at("ingress"), "allows any address, through several rules together")
 
 
 def _cilium_violations(spec: Field) -> Violations:
     for side, peers_at in SIDES:
         for rule in spec.at(side).each():
-            if not any(name.startswith(peers_at) and not name.endswith("Ports") for name, _field in rule.entries()):
+            if not any(
+                name.startswith(peers_at) and not name.endswith("Ports")
+                for name, _field in rule.entries()
+            ):
                 yield violation(rule, "names no peer, so it allows any source")
             if any(map(excludes, rule.at(f"{peers_at}Endpoints").each())):
-                yield violation(rule.at(f"{peers_at}Endpoints"), "selects pods by what they are not")
+                yield violation(
+                    rule.at(f"{peers_at}Endpoints"), "selects pods by what they are not"
+                )
             if not {*ANY_SOURCE}.isdisjoint(rule.at(f"{peers_at}Entities").texts()):
                 yield violation(rule.at(f"{peers_at}Entities"), "allows any source")
             blocks = map(block_of, rule.at(f"{peers_at}CIDR").each())
@@ -139,7 +183,9 @@ def _is_among_selected(policy: Resource, peers: Field) -> bool:
     if not selected or len(fields) != 1 or set(fields[0].value) != {"podSelector"}:
         return False
     selector = fields[0].at("podSelector")
-    return set(selector.value) == {"matchLabels"} and labels_at(selector.at("matchLabels")) == selected
+    return (
+        set(selector.value) == {"matchLabels"} and labels_at(selector.at("matchLabels")) == selected
+    )
 
 
 @stack_rule
@@ -157,12 +203,19 @@ def stack_require_default_deny(stack: Stack, _: Parameters) -> Violations:
 
 
 def _denied(stack: Stack, workload: Resource, side: str) -> bool:
-    """True if policies deny that side to all pods of the workload's namespace. Raises FieldError if only an unreadable policy could."""
-    if any_matching(stack.of(NETWORK_POLICY), lambda each: each.namespace == workload.namespace and isolates(each, side)):
+    """True if policies deny that side to all pods of the workload's namespace. Raises FieldError if
+    only an unreadable policy could.
+    """
+    if any_matching(
+        stack.of(NETWORK_POLICY),
+        lambda each: each.namespace == workload.namespace and isolates(each, side),
+    ):
         return True
     pods = [each for each in pods_of(stack) if each.resource.namespace == workload.namespace]
     chosen = (selecting(stack, NETWORK_POLICY, pod, "spec", "podSelector") for pod in pods)
-    return bool(pods) and all(any(isolates(policy, side, some=True) for policy in policies) for policies in chosen)
+    return bool(pods) and all(
+        any(isolates(policy, side, some=True) for policy in policies) for policies in chosen
+    )
 
 
 @stack_rule
@@ -177,4 +230,6 @@ def stack_require_policy_before_models(stack: Stack, _: Parameters) -> Violation
         with stack.unreadable:
             selected = selecting(stack, NETWORK_POLICY, pod, "spec", "podSelector")
             if not any_matching(selected, lambda policy: "Ingress" in sides_of(policy)):
-                yield violation(pod.resource.at("metadata", "name"), "has no network policy for ingress")
+                yield violation(
+                    pod.resource.at("metadata", "name"), "has no network policy for ingress"
+                )

@@ -2,7 +2,15 @@
 
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack
-from inferplan.policies.engine.rule import Parameters, Violations, must_be, resource_rule, stack_rule, violation, violations
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Violations,
+    must_be,
+    resource_rule,
+    stack_rule,
+    violation,
+    violations,
+)
 from inferplan.policies.subjects.device_plugins import inapplicable_rules
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 
@@ -16,24 +24,46 @@ APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 def namespace_require_pod_security(stack: Stack, parameters: Parameters) -> Violations:
     for namespace in stack.of("kubernetes:core:Namespace"):
         with stack.unreadable:
-            if namespace.object_name not in parameters["privileged"] and not _has_only_device_plugins(stack, namespace):
-                level, version = (namespace.at("metadata", "labels", f"{LABEL}{name}") for name in ("enforce", "enforce-version"))
-                yield from violations(level, lambda field: field.text() != "restricted", "is not restricted")
-                yield from violations(version, lambda field: not field.text().startswith("v"), "is not a fixed version")
+            if namespace.object_name not in parameters[
+                "privileged"
+            ] and not _has_only_device_plugins(stack, namespace):
+                level, version = (
+                    namespace.at("metadata", "labels", f"{LABEL}{name}")
+                    for name in ("enforce", "enforce-version")
+                )
+                yield from violations(
+                    level, lambda field: field.text() != "restricted", "is not restricted"
+                )
+                yield from violations(
+                    version,
+                    lambda field: not field.text().startswith("v"),
+                    "is not a fixed version",
+                )
 
 
 def _has_only_device_plugins(stack: Stack, namespace: Resource) -> bool:
-    """True if a namespace is labelled privileged and all its pods in the stack are device plugins of vendors. Raises FieldError."""
+    """True if a namespace is labelled privileged and all its pods in the stack are device plugins
+    of vendors. Raises FieldError.
+    """
     if namespace.at("metadata", "labels", f"{LABEL}enforce").text() != "privileged":
         return False
-    workloads = [each for each in stack.of(*sorted(PODS.kinds)) if each.namespace == namespace.object_name]
+    workloads = [
+        each for each in stack.of(*sorted(PODS.kinds)) if each.namespace == namespace.object_name
+    ]
     return bool(workloads) and all(map(inapplicable_rules, workloads))
 
 
 @resource_rule(PODS)
 def pod_disallow_host_namespaces(pod: PodTemplate, _: Parameters) -> Violations:
-    yield from violations(map(pod.at, ("hostNetwork", "hostPID", "hostIPC")), Field.flag, "shares a namespace with the node")
-    processes = (each.at("securityContext", "windowsOptions", "hostProcess") for each in (pod, *pod.containers))
+    yield from violations(
+        map(pod.at, ("hostNetwork", "hostPID", "hostIPC")),
+        Field.flag,
+        "shares a namespace with the node",
+    )
+    processes = (
+        each.at("securityContext", "windowsOptions", "hostProcess")
+        for each in (pod, *pod.containers)
+    )
     yield from violations(processes, Field.flag, "runs as a process on the node")
 
 
@@ -61,9 +91,12 @@ def _is_zero(field: Field) -> bool:
 
 @resource_rule(CONTAINERS)
 def pod_require_read_only_root(container: Container, _: Parameters) -> Violations:
-    # NVIDIA's container hook writes ld.so.cache into the root when it adds the driver's libraries (kserve config-llm-template, read 2026-11).
+    # NVIDIA's container hook writes ld.so.cache into the root when it adds the driver's libraries
+    # (kserve config-llm-template, read 2026-11).
     field = container.at("securityContext", "readOnlyRootFilesystem")
-    if field.flag() is not True and not any(vendor == "nvidia" for vendor, _, _ in container.accelerators()):
+    if field.flag() is not True and not any(
+        vendor == "nvidia" for vendor, _, _ in container.accelerators()
+    ):
         yield violation(field, "is not true")
 
 
@@ -81,10 +114,20 @@ def pod_require_seccomp(pod: PodTemplate, _: Parameters) -> Violations:
 def pod_restrict_security_profiles(pod: PodTemplate, _: Parameters) -> Violations:
     for context in (each.at("securityContext") for each in (pod, *pod.containers)):
         profile, selinux = context.at("appArmorProfile", "type"), context.at("seLinuxOptions")
-        yield from violations(profile, lambda field: field.text() not in ("", *PROFILES), "disables AppArmor")
+        yield from violations(
+            profile, lambda field: field.text() not in ("", *PROFILES), "disables AppArmor"
+        )
         problem = "is a type that the baseline Pod Security Standard forbids"
-        yield from violations(selinux.at("type"), lambda field: field.text() not in SELINUX_TYPES, problem)
-        yield from violations(map(selinux.at, ("user", "role")), Field.text, "sets an SELinux identity")
+        yield from violations(
+            selinux.at("type"), lambda field: field.text() not in SELINUX_TYPES, problem
+        )
+        yield from violations(
+            map(selinux.at, ("user", "role")), Field.text, "sets an SELinux identity"
+        )
     for key, profile in pod.metadata.at("annotations").entries():
-        if key.startswith(APPARMOR) and profile.text() not in ("", "runtime/default") and not profile.text().startswith("localhost/"):
+        if (
+            key.startswith(APPARMOR)
+            and profile.text() not in ("", "runtime/default")
+            and not profile.text().startswith("localhost/")
+        ):
             yield violation(profile, "disables AppArmor")

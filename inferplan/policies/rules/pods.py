@@ -6,20 +6,46 @@ from collections.abc import Callable, Iterator
 from inferplan.kube.names import MANAGED_BY_LABEL
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack, objects
-from inferplan.policies.engine.rule import Edit, Parameters, Violations, must_be, resource_rule, stack_rule, violation, violations
+from inferplan.policies.engine.rule import (
+    Edit,
+    Parameters,
+    Violations,
+    must_be,
+    resource_rule,
+    stack_rule,
+    violation,
+    violations,
+)
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate, pod_subject
 from inferplan.policies.subjects.programs import image_of
 from inferplan.policies.subjects.workloads import WORKLOADS, least_replicas
 
 LABELLED = objects(
-    *("kubernetes:core:Namespace", "kubernetes:core:Service", "kubernetes:core:ConfigMap", "kubernetes:core:Secret"),
-    *("kubernetes:apps:Deployment", "kubernetes:apps:StatefulSet", "kubernetes:batch:Job", "kubernetes:policy:PodDisruptionBudget"),
+    *(
+        "kubernetes:core:Namespace",
+        "kubernetes:core:Service",
+        "kubernetes:core:ConfigMap",
+        "kubernetes:core:Secret",
+    ),
+    *(
+        "kubernetes:apps:Deployment",
+        "kubernetes:apps:StatefulSet",
+        "kubernetes:batch:Job",
+        "kubernetes:policy:PodDisruptionBudget",
+    ),
     *("kubernetes:networking.k8s.io:NetworkPolicy", "kubernetes:networking.k8s.io:Ingress"),
 )
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 ACCOUNT = "kubernetes:core:ServiceAccount"
-# Audiences of the API server. A token with another audience, for example AWS, is useless in the cluster.
-API_AUDIENCES = ("", "api", "kubernetes", "https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
+# Audiences of the API server. A token with another audience, for example AWS, is useless in the
+# cluster.
+API_AUDIENCES = (
+    "",
+    "api",
+    "kubernetes",
+    "https://kubernetes.default.svc",
+    "https://kubernetes.default.svc.cluster.local",
+)
 TOKEN_SECRET = re.compile(r"-token-[a-z0-9]{5}\Z")
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 SYSTEM_PRIORITIES = ("system-node-critical", "system-cluster-critical")
@@ -40,7 +66,11 @@ def _set_managed_by(object_: Resource) -> Iterator[Edit]:
 
 @resource_rule(LABELLED, remediate=_set_managed_by)
 def object_require_managed_by(object_: Resource, _: Parameters) -> Violations:
-    yield from violations(object_.at("metadata", "labels", MANAGED_BY_LABEL), lambda field: not field.text(), "is not set")
+    yield from violations(
+        object_.at("metadata", "labels", MANAGED_BY_LABEL),
+        lambda field: not field.text(),
+        "is not set",
+    )
 
 
 def _set_false(key: str) -> Callable[[PodTemplate | Resource], list[Edit]]:
@@ -57,7 +87,11 @@ def pod_disallow_service_links(pod: PodTemplate, _: Parameters) -> Violations:
 _LONGEST_TOKEN = 86400
 
 
-TOKENS = pod_subject("tokens", lambda resource: [resource] if resource.kind == ACCOUNT else resource.parts(PODS), ACCOUNT)
+TOKENS = pod_subject(
+    "tokens",
+    lambda resource: [resource] if resource.kind == ACCOUNT else resource.parts(PODS),
+    ACCOUNT,
+)
 
 
 @resource_rule(TOKENS, remediate=_set_false("automountServiceAccountToken"))
@@ -67,7 +101,9 @@ def pod_disallow_token_mount(part: PodTemplate | Resource, parameters: Parameter
     if isinstance(part, Resource):
         if part.object_name == "default":
             role = part.at("metadata", "annotations", ROLE_ANNOTATION)
-            yield from violations(role, Field.text, "gives an AWS role to every pod without its own service account")
+            yield from violations(
+                role, Field.text, "gives an AWS role to every pod without its own service account"
+            )
         return
     for volume in part.at("volumes").each():
         for token in volume.select("projected", "sources", "*", "serviceAccountToken"):
@@ -77,7 +113,9 @@ def pod_disallow_token_mount(part: PodTemplate | Resource, parameters: Parameter
             if not token.absent and token.at("audience").text().rstrip("/") in API_AUDIENCES:
                 yield violation(token, "mounts a token for the Kubernetes API")
             elif (token.at("expirationSeconds").number() or 0) > _LONGEST_TOKEN:
-                yield violation(token.at("expirationSeconds"), "makes a token valid for more than a day")
+                yield violation(
+                    token.at("expirationSeconds"), "makes a token valid for more than a day"
+                )
         if TOKEN_SECRET.search(volume.at("secret", "secretName").text()):
             yield violation(volume.at("secret"), "mounts a token for the Kubernetes API")
 
@@ -108,22 +146,42 @@ def pod_require_spread(stack: Stack, _: Parameters) -> Violations:
     for workload in stack.of(*WORKLOADS):
         with stack.unreadable:
             for pod in workload.parts(PODS):
-                spread = pod.at("topologySpreadConstraints").has_items or pod.at("affinity", "podAntiAffinity").value
+                spread = (
+                    pod.at("topologySpreadConstraints").has_items
+                    or pod.at("affinity", "podAntiAffinity").value
+                )
                 if not spread and least_replicas(stack, workload) >= 2:
-                    yield violation(pod.at("topologySpreadConstraints"), "is not set, but there are several replicas")
+                    yield violation(
+                        pod.at("topologySpreadConstraints"),
+                        "is not set, but there are several replicas",
+                    )
 
 
 @resource_rule(PODS)
 def pod_restrict_reach(pod: PodTemplate, parameters: Parameters) -> Violations:
-    yield from (violation(pod.at(*keys), problem) for keys, problem, is_wrong in SETTINGS if is_wrong(pod.at(*keys).value))
+    yield from (
+        violation(pod.at(*keys), problem)
+        for keys, problem, is_wrong in SETTINGS
+        if is_wrong(pod.at(*keys).value)
+    )
     for toleration in pod.at("tolerations").each():
         key = toleration.at("key")
         if toleration.at("operator").text() == "Exists" and not key.text():
-            yield violation(toleration, "tolerates every taint, including those of the control plane")
+            yield violation(
+                toleration, "tolerates every taint, including those of the control plane"
+            )
         elif key.text() in CONTROL_PLANE:
             yield violation(key, "lets the pod run on the control plane")
-    mounts = (each for container in pod.containers for each in container.select("volumeMounts", "*", "mountPropagation"))
-    yield from violations(mounts, lambda field: field.text() == "Bidirectional", "propagates mounts of the container to the node")
+    mounts = (
+        each
+        for container in pod.containers
+        for each in container.select("volumeMounts", "*", "mountPropagation")
+    )
+    yield from violations(
+        mounts,
+        lambda field: field.text() == "Bidirectional",
+        "propagates mounts of the container to the node",
+    )
     # A DaemonSet, for example a device plugin, belongs to the node.
     if pod.resource.short_kind != "DaemonSet":
         if pod.at("priorityClassName").text() in SYSTEM_PRIORITIES:

@@ -7,7 +7,14 @@ from typing import Any
 from inferplan.kube.pod_templates import RAY_CLUSTERS
 from inferplan.policies.engine.fields import Field, MalformedFieldError, maps_in
 from inferplan.policies.engine.resource import Resource, Stack, objects
-from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Violations,
+    resource_rule,
+    stack_rule,
+    violation,
+    violations,
+)
 from inferplan.policies.subjects.placement import queue_of
 from inferplan.policies.subjects.pods import IMAGES
 from inferplan.policies.subjects.programs import at_least, image_of
@@ -18,8 +25,17 @@ MAX_GROUPS = 17
 RAY_VERSION = re.compile(r"([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
 SCALED_BY_RAY = ("RayService", "RayCluster")
 _OUTSIDE = ("LoadBalancer", "NodePort")
-# Keys of a runtime environment that install, import or fetch code that is not in the image (Ray: "Handling dependencies", read 2026-11-22).
-_INSTALLS = ("pip", "uv", "conda", "image_uri", "container", "worker_process_setup_hook", "java_jars")
+# Keys of a runtime environment that install, import or fetch code that is not in the image (Ray:
+# "Handling dependencies", read 2026-11-22).
+_INSTALLS = (
+    "pip",
+    "uv",
+    "conda",
+    "image_uri",
+    "container",
+    "worker_process_setup_hook",
+    "java_jars",
+)
 _FETCHES = ("working_dir", "py_modules", "py_executable")
 
 
@@ -28,10 +44,20 @@ def ray_limit_queued_groups(ray: Resource, _: Parameters) -> Violations:
     if not queue_of(ray).text():
         return
     cluster = ray.at(*RAY_CLUSTERS[ray.kind])
-    yield from violations(cluster.at("enableInTreeAutoscaling"), Field.flag, "is enabled in a queued cluster")
+    yield from violations(
+        cluster.at("enableInTreeAutoscaling"), Field.flag, "is enabled in a queued cluster"
+    )
     groups = cluster.at("workerGroupSpecs")
-    yield from violations(groups, lambda field: len(list(field.each())) > MAX_GROUPS, f"has more than {MAX_GROUPS} groups")
-    yield from violations(groups.select("*", "groupName"), lambda name: name.text() == "head", "is reserved for the head")
+    yield from violations(
+        groups,
+        lambda field: len(list(field.each())) > MAX_GROUPS,
+        f"has more than {MAX_GROUPS} groups",
+    )
+    yield from violations(
+        groups.select("*", "groupName"),
+        lambda name: name.text() == "head",
+        "is reserved for the head",
+    )
 
 
 @resource_rule(IMAGES)
@@ -55,15 +81,37 @@ def ray_require_token(ray: Resource, _: Parameters) -> Violations:
 @resource_rule(objects(*RAY_CLUSTERS))
 def ray_restrict_doors(ray: Resource, _: Parameters) -> Violations:
     head = ray.at(*RAY_CLUSTERS[ray.kind], "headGroupSpec")
-    types = (head.at("serviceType"), head.at("headService", "spec", "type"), ray.at("spec", "serveService", "spec", "type"))
-    yield from violations(types, lambda field: field.text() in _OUTSIDE, "exposes Ray outside the cluster, past the gateway")
-    yield from violations(head.at("enableIngress"), Field.flag, "exposes the dashboard, which can run jobs, outside the cluster")
+    types = (
+        head.at("serviceType"),
+        head.at("headService", "spec", "type"),
+        ray.at("spec", "serveService", "spec", "type"),
+    )
+    yield from violations(
+        types,
+        lambda field: field.text() in _OUTSIDE,
+        "exposes Ray outside the cluster, past the gateway",
+    )
+    yield from violations(
+        head.at("enableIngress"),
+        Field.flag,
+        "exposes the dashboard, which can run jobs, outside the cluster",
+    )
     password = head.at("rayStartParams", "redis-password")
-    yield from violations(password, lambda field: field.text() and not field.text().startswith("$"), "is a password in plain text")
+    yield from violations(
+        password,
+        lambda field: field.text() and not field.text().startswith("$"),
+        "is a password in plain text",
+    )
     for field in (ray.at("spec", "serveConfigV2"), ray.at("spec", "runtimeEnvYAML")):
         if field.text():
-            yield from violations(field, lambda field: SHAPES.search(field.text()), "contains something that looks like a key")
-            yield from (violation(field, problem) for problem in dict.fromkeys(_problems(_read(field))))
+            yield from violations(
+                field,
+                lambda field: SHAPES.search(field.text()),
+                "contains something that looks like a key",
+            )
+            yield from (
+                violation(field, problem) for problem in dict.fromkeys(_problems(_read(field)))
+            )
 
 
 @stack_rule
@@ -96,5 +144,8 @@ def _problems(document: dict[str, Any]) -> Iterator[str]:
                 yield "installs or imports code that is not in the image"
             if any("://" in str(environment.get(name)) for name in _FETCHES):
                 yield "fetches code that is not in the image"
-        if any(str(map_.get(name)).lower() in ("true", "1", "yes") for name in ("trust_remote_code", "trustRemoteCode")):
+        if any(
+            str(map_.get(name)).lower() in ("true", "1", "yes")
+            for name in ("trust_remote_code", "trustRemoteCode")
+        ):
             yield "lets the model's files run as code"

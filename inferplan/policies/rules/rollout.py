@@ -41,10 +41,16 @@ def stack_disallow_budget_of_all_replicas(stack: Stack, _: Parameters) -> Violat
 
 
 def _selected_pods(stack: Stack, budget: Resource) -> Iterator[PodTemplate]:
-    """The pods that a budget selects. Raises FieldError if a workload cannot be read, because the budget may select it."""
+    """The pods that a budget selects. Raises FieldError if a workload cannot be read, because the
+    budget may select it.
+    """
     for workload in stack.of(*SERVING_WORKLOADS):
         if workload.namespace == budget.namespace:
-            yield from (each for each in workload.parts(PODS) if matches_labels(budget.at("spec", "selector"), labels_of(each)))
+            yield from (
+                each
+                for each in workload.parts(PODS)
+                if matches_labels(budget.at("spec", "selector"), labels_of(each))
+            )
 
 
 @stack_rule
@@ -56,13 +62,21 @@ def stack_disallow_replicas_of_autoscaled(stack: Stack, _: Parameters) -> Violat
             kind = target.at("kind").text() or "Deployment"
             identity = (scaler.namespace, kind, target.at("name").text())
             if identity in scaled:
-                yield violation(target.at("name"), "is scaled by another autoscaler of the stack too")
+                yield violation(
+                    target.at("name"), "is scaled by another autoscaler of the stack too"
+                )
             scaled.add(identity)
     for workload in stack.of(*WORKLOADS, LEADER_WORKER_SET):
         with stack.unreadable:
             name = (workload.namespace, workload.short_kind, workload.object_name)
-            if name in scaled and "spec.replicas" not in workload.ignore_changes and not workload.at("spec", "replicas").absent:
-                yield violation(workload.at("spec", "replicas"), "is set, but an autoscaler controls it")
+            if (
+                name in scaled
+                and "spec.replicas" not in workload.ignore_changes
+                and not workload.at("spec", "replicas").absent
+            ):
+                yield violation(
+                    workload.at("spec", "replicas"), "is set, but an autoscaler controls it"
+                )
 
 
 @stack_rule
@@ -72,20 +86,33 @@ def stack_disallow_overlapping_budgets(stack: Stack, _: Parameters) -> Violation
     for budget in stack.of(BUDGET):
         with stack.unreadable:
             first = next(iter(budget.at("spec", "selector", "matchLabels").entries()), None)
-            place = others if first is None else by_label.setdefault((budget.namespace, first[0], first[1].text()), [])
+            place = (
+                others
+                if first is None
+                else by_label.setdefault((budget.namespace, first[0], first[1].text()), [])
+            )
             place.append(budget)
     seen: set[str] = set()
     for workload in stack.of(*sorted(PODS.kinds)):
         with stack.unreadable:
             for pod in workload.parts(PODS):
                 labels = labels_of(pod)
-                near = [each for key, value in labels.items() for each in by_label.get((workload.namespace, key, value), ())]
+                near = [
+                    each
+                    for key, value in labels.items()
+                    for each in by_label.get((workload.namespace, key, value), ())
+                ]
                 near += [each for each in others if each.namespace == workload.namespace]
-                _first, *more = [each for each in near if matches_labels(each.at("spec", "selector"), labels)] or [None]
+                _first, *more = [
+                    each for each in near if matches_labels(each.at("spec", "selector"), labels)
+                ] or [None]
                 for budget in more:
                     if budget is not None and budget.urn not in seen:
                         seen.add(budget.urn)
-                        yield violation(budget.at("spec", "selector"), "selects pods that another disruption budget selects too")
+                        yield violation(
+                            budget.at("spec", "selector"),
+                            "selects pods that another disruption budget selects too",
+                        )
 
 
 @stack_rule
@@ -99,8 +126,13 @@ def stack_require_replicas_during_rollout(stack: Stack, _: Parameters) -> Violat
                 yield violation(field, "stops every replica at once")
     for agent in stack.of("kubernetes:apps:DaemonSet"):
         with stack.unreadable:
-            # A DaemonSet that serves nothing, for example one that pulls images, may be replaced at once.
-            serves = any(not each.at("readinessProbe").absent for pod in agent.parts(PODS) for each in pod.containers)
+            # A DaemonSet that serves nothing, for example one that pulls images, may be replaced at
+            # once.
+            serves = any(
+                not each.at("readinessProbe").absent
+                for pod in agent.parts(PODS)
+                for each in pod.containers
+            )
             field = agent.at("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
             if serves and field.text() == "100%":
                 yield violation(field, "stops the pods of every node at once")
@@ -109,7 +141,10 @@ def stack_require_replicas_during_rollout(stack: Stack, _: Parameters) -> Violat
 def _stops(pod: PodTemplate, replicas: int) -> Iterator[Field]:
     """The fields of a rollout that stop every replica. Raises FieldError."""
     spec = pod.resource.at("spec")
-    places = {"StatefulSet": spec.at("updateStrategy"), "LeaderWorkerSet": spec.at("rolloutStrategy")}
+    places = {
+        "StatefulSet": spec.at("updateStrategy"),
+        "LeaderWorkerSet": spec.at("rolloutStrategy"),
+    }
     strategy = places.get(pod.resource.short_kind) or strategy_of(pod)
     if strategy.at("type").text() == "Recreate":
         yield strategy.at("type")
@@ -122,7 +157,9 @@ def _stops(pod: PodTemplate, replicas: int) -> Iterator[Field]:
 def stack_require_disruption_budget(stack: Stack, _: Parameters) -> Violations:
     for pod in pods_of(stack):
         with stack.unreadable:
-            if least_pods(stack, pod) >= 2 and not any(True for _ in selecting(stack, BUDGET, pod, "spec", "selector")):
+            if least_pods(stack, pod) >= 2 and not any(
+                True for _ in selecting(stack, BUDGET, pod, "spec", "selector")
+            ):
                 yield violation(count_of(pod), "has no disruption budget")
 
 
@@ -138,5 +175,8 @@ def stack_require_preheat_before_serving(stack: Stack, _: Parameters) -> Violati
         with stack.unreadable:
             for claim in sorted(claims_of(pod, writing=False) & writers.keys()):
                 if not writers[claim] & stack.dependencies_of(pod.resource):
-                    problem = "contains weights that a Job writes, but the server does not wait for the Job"
+                    problem = (
+                        "contains weights that a Job writes, but the server does not wait for"
+                        " the Job"
+                    )
                     yield violation(pod.at("volumes"), problem)

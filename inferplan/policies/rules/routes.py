@@ -1,4 +1,6 @@
-"""Entry points of the cluster, Ingresses and routes: which host and path they claim, and which Service they reach."""
+"""Entry points of the cluster, Ingresses and routes: which host and path they claim, and which
+Service they reach.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ _HTTP = f"{_API}:HTTPRoute"
 _ROUTES = (_HTTP, f"{_API}:GRPCRoute", f"{_API}:TCPRoute", f"{_API}:TLSRoute")
 SECURITY_POLICY = "kubernetes:gateway.envoyproxy.io:SecurityPolicy"
 _FILTER = "kubernetes:gateway.envoyproxy.io:HTTPRouteFilter"
-_AUTHENTICATION = (("apiKeyAuth", "credentialRefs"), ("jwt", "providers"), ("basicAuth", "users"), ("oidc", "provider"), ("extAuth",))
+_AUTHENTICATION = (
+    ("apiKeyAuth", "credentialRefs"),
+    ("jwt", "providers"),
+    ("basicAuth", "users"),
+    ("oidc", "provider"),
+    ("extAuth",),
+)
 # The endings of the names of the Services that each operator creates.
 SERVICE_ENDINGS = {
     RAY_SERVICE: ("-serve-svc", "-head-svc"),
@@ -31,7 +39,8 @@ SERVICE_ENDINGS = {
     LLM_SERVICE: ("-kserve-workload-svc",),
 }
 VISIBILITY = ("networking.kserve.io/visibility", "networking.knative.dev/visibility")
-# Routes of other controllers, by their kinds: Traefik, Istio, Contour, OpenShift, APISIX, Kong, NGINX, Emissary, kgateway.
+# Routes of other controllers, by their kinds: Traefik, Istio, Contour, OpenShift, APISIX, Kong,
+# NGINX, Emissary, kgateway.
 OTHER_ROUTES = re.compile(
     r"kubernetes:(traefik\.(io|containo\.us):IngressRoute\w*|networking\.istio\.io:(VirtualService|ServiceEntry)|projectcontour\.io:HTTPProxy"
     r"|route\.openshift\.io:Route|apisix\.apache\.org:Apisix\w*|configuration\.konghq\.com:(TCP|UDP)Ingress|k8s\.nginx\.org:VirtualServer\w*"
@@ -54,12 +63,18 @@ def stack_require_gateway_before_models(stack: Stack, _: Parameters) -> Violatio
             for name in backends_of(entry):
                 with stack.unreadable:
                     targets = stack.named(name.text(), entry, *TARGETS)
-                    if name.text() in operator_services or any(_reaches(each, engines) for each in targets):
+                    if name.text() in operator_services or any(
+                        _reaches(each, engines) for each in targets
+                    ):
                         yield violation(name, "bypasses the gateway to a model")
 
 
-def _other_controllers(stack: Stack, operator_services: set[str], engines: list[PodTemplate]) -> Violations:
-    """Routes of other controllers that name the Service of a model. No SecurityPolicy can protect them."""
+def _other_controllers(
+    stack: Stack, operator_services: set[str], engines: list[PodTemplate]
+) -> Violations:
+    """Routes of other controllers that name the Service of a model. No SecurityPolicy can protect
+    them.
+    """
     services: dict[tuple[str, str], bool] = {}
     for service in stack.of(TARGETS[0]):
         with stack.unreadable:
@@ -70,7 +85,9 @@ def _other_controllers(stack: Stack, operator_services: set[str], engines: list[
         with stack.unreadable:
             for name in _backend_names(route.at("spec")):
                 service, _, rest = name.text().partition(".")
-                if service in operator_services or services.get((rest.partition(".")[0] or route.namespace, service)):
+                if service in operator_services or services.get(
+                    (rest.partition(".")[0] or route.namespace, service)
+                ):
                     yield violation(name, "bypasses the gateway to a model")
 
 
@@ -103,14 +120,19 @@ def _public_services(stack: Stack) -> Violations:
         with stack.unreadable:
             labels = each.at("metadata", "labels")
             if not any(labels.at(name).text() == "cluster-local" for name in VISIBILITY):
-                yield violation(labels.at(VISIBILITY[0]), "is not cluster-local, so KServe creates another entry point to the model")
+                yield violation(
+                    labels.at(VISIBILITY[0]),
+                    "is not cluster-local, so KServe creates another entry point to the model",
+                )
 
 
 def _reaches(target: Resource, engines: list[PodTemplate]) -> bool:
     """True if a Service or InferencePool selects one of the pods `engines`. Raises FieldError."""
     selector = target.at("spec", "selector")
     labels = labels_at(selector if target.short_kind == "Service" else selector.at("matchLabels"))
-    return any_matching(engines, lambda pod: bool(labels) and labels.items() <= labels_of(pod).items())
+    return any_matching(
+        engines, lambda pod: bool(labels) and labels.items() <= labels_of(pod).items()
+    )
 
 
 def injected_keys(stack: Stack, pods: list[PodTemplate]) -> Violations:
@@ -118,14 +140,23 @@ def injected_keys(stack: Stack, pods: list[PodTemplate]) -> Violations:
     for route in stack.of(_HTTP):
         with stack.unreadable:
             for rule in route.select("spec", "rules", "*"):
-                targets = [each for name in rule.select("backendRefs", "*", "name") for each in stack.named(name.text(), route, *TARGETS)]
+                targets = [
+                    each
+                    for name in rule.select("backendRefs", "*", "name")
+                    for each in stack.named(name.text(), route, *TARGETS)
+                ]
                 behind = [pod for pod in pods if any(_reaches(each, [pod]) for each in targets)]
                 own = {name.text() for pod in behind for name in server_keys(pod)}
                 for reference in rule.select("filters", "*", "extensionRef", "name"):
                     for each in stack.named(reference.text(), route, _FILTER):
-                        secret = each.at("spec", "credentialInjection", "credential", "valueRef", "name")
+                        secret = each.at(
+                            "spec", "credentialInjection", "credential", "valueRef", "name"
+                        )
                         if own and secret.text() and secret.text() not in own:
-                            yield violation(secret, "contains the key of another server than the one behind the route")
+                            yield violation(
+                                secret,
+                                "contains the key of another server than the one behind the route",
+                            )
 
 
 @stack_rule
@@ -141,21 +172,36 @@ def stack_require_unique_routes(stack: Stack, _: Parameters) -> Violations:
 
 
 def _meet(one: Claim, other: Claim) -> bool:
-    """True if one request can match both claims. Claims on two Gateways, or on two classes of Ingress, never meet."""
+    """True if one request can match both claims. Claims on two Gateways, or on two classes of
+    Ingress, never meet.
+    """
     same_kind = {each.startswith("class ") for each in (*one.gateways, *other.gateways)}
-    return len(same_kind) != 1 or not one.gateways or not other.gateways or bool(one.gateways & other.gateways)
+    return (
+        len(same_kind) != 1
+        or not one.gateways
+        or not other.gateways
+        or bool(one.gateways & other.gateways)
+    )
 
 
 def backends_of(entry: Resource) -> Iterator[Field]:
-    """The fields with the names of Services or InferencePools behind an entry point. Raises FieldError."""
+    """The fields with the names of Services or InferencePools behind an entry point. Raises
+    FieldError.
+    """
     if entry.kind == INGRESS and not entry.at("spec", "defaultBackend", "service").absent:
         yield entry.at("spec", "defaultBackend", "service", "name")
-    names = ("http", "paths", "*", "backend", "service", "name") if entry.kind == INGRESS else ("backendRefs", "*", "name")
+    names = (
+        ("http", "paths", "*", "backend", "service", "name")
+        if entry.kind == INGRESS
+        else ("backendRefs", "*", "name")
+    )
     yield from entry.select("spec", "rules", "*", *names)
 
 
 class Claim(NamedTuple):
-    """A host and a path that a route claims at `gateways`: Gateways, or the class of an Ingress; `more` are further conditions."""
+    """A host and a path that a route claims at `gateways`: Gateways, or the class of an Ingress;
+    `more` are further conditions.
+    """
 
     gateways: frozenset[str]
     host: str
@@ -173,21 +219,33 @@ def claims_on(entry: Resource) -> Iterator[Claim]:
                 yield Claim(gateways, rule.at("host").text(), _trimmed(path), "", path)
     elif entry.kind == _HTTP:
         parents = entry.at("spec", "parentRefs").each()
-        gateways = frozenset(f"{each.at('namespace').text()}/{each.at('name').text()}/{each.at('sectionName').text()}" for each in parents)
+        gateways = frozenset(
+            f"{each.at('namespace').text()}/{each.at('name').text()}/{each.at('sectionName').text()}"
+            for each in parents
+        )
         # Without a host, a route claims every host of its Gateway.
-        hosts = [(each.text(), each) for each in entry.at("spec", "hostnames").each()] or [("", entry.at("spec", "hostnames"))]
+        hosts = [(each.text(), each) for each in entry.at("spec", "hostnames").each()] or [
+            ("", entry.at("spec", "hostnames"))
+        ]
         for rule in entry.select("spec", "rules", "*"):
             for host, place in hosts:
                 for path, more in _matches_of(rule):
-                    yield Claim(gateways, host, _trimmed(path), more, place if path.absent else path)
+                    yield Claim(
+                        gateways, host, _trimmed(path), more, place if path.absent else path
+                    )
 
 
 def _matches_of(rule: Field) -> Iterator[tuple[Field, str]]:
-    """The path of each match and its other conditions as text. A rule without matches matches every path. Raises FieldError."""
+    """The path of each match and its other conditions as text. A rule without matches matches every
+    path. Raises FieldError.
+    """
     matches = list(rule.at("matches").each())
     for match in matches:
         more = {key: field.value for key, field in match.entries() if key != "path"}
-        yield match.at("path", "value"), json.dumps(more, sort_keys=True, default=str) if more else ""
+        yield (
+            match.at("path", "value"),
+            json.dumps(more, sort_keys=True, default=str) if more else "",
+        )
     if not matches:
         yield Field(None), ""
 
@@ -197,16 +255,22 @@ def _trimmed(path: Field) -> str:
 
 
 def requires_authentication(stack: Stack, entry: Resource) -> bool:
-    """True if a SecurityPolicy requires authentication on a route, or on all its Gateways. Raises FieldError."""
+    """True if a SecurityPolicy requires authentication on a route, or on all its Gateways. Raises
+    FieldError.
+    """
     if entry.kind == INGRESS:
         return False
     here = entry.namespace
     itself = (entry.short_kind, here, entry.object_name)
     parents = entry.at("spec", "parentRefs").each()
-    gateways = {("Gateway", parent.at("namespace").text() or here, parent.at("name").text()) for parent in parents}
+    gateways = {
+        ("Gateway", parent.at("namespace").text() or here, parent.at("name").text())
+        for parent in parents
+    }
     targets: set[tuple[str, str, str]] = set()
     for policy in matching(
-        stack.of(SECURITY_POLICY), lambda each: not _targets(each).isdisjoint({itself, *gateways}) and _authenticates(each)
+        stack.of(SECURITY_POLICY),
+        lambda each: not _targets(each).isdisjoint({itself, *gateways}) and _authenticates(each),
     ):
         targets |= _targets(policy)
         if itself in targets or (gateways and gateways <= targets):
@@ -215,9 +279,13 @@ def requires_authentication(stack: Stack, entry: Resource) -> bool:
 
 
 def _targets(policy: Resource) -> set[tuple[str, str, str]]:
-    """Kind, namespace and name of the targets of a policy, which are in its namespace. Raises FieldError."""
+    """Kind, namespace and name of the targets of a policy, which are in its namespace. Raises
+    FieldError.
+    """
     targets = (*policy.at("spec", "targetRefs").each(), policy.at("spec", "targetRef"))
-    return {(target.at("kind").text(), policy.namespace, target.at("name").text()) for target in targets}
+    return {
+        (target.at("kind").text(), policy.namespace, target.at("name").text()) for target in targets
+    }
 
 
 def _authenticates(policy: Resource) -> bool:

@@ -1,4 +1,6 @@
-"""Rules without code: rows of `rules.toml` that say which values the fields of pods, containers or objects must have."""
+"""Rules without code: rows of `rules.toml` that say which values the fields of pods, containers or
+objects must have.
+"""
 
 from inferplan.policies.engine.rule import RULES, Rule, make_rule
 from inferplan.policies.subjects.pods import CONTAINERS, PODS
@@ -16,4 +18,10 @@ def _rule(name: str, row: Row) -> Rule:
     return make_rule(name, by_kind.subject(), by_kind.check)
 
 
-globals().update({name: _rule(name, row) for name, row in table(RULES).items() if not {"rows", "table"}.isdisjoint(row)})
+globals().update(
+    {
+        name: _rule(name, row)
+        for name, row in table(RULES).items()
+        if not {"rows", "table"}.isdisjoint(row)
+    }
+)

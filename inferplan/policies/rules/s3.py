@@ -5,7 +5,15 @@ from typing import Any
 
 from inferplan.policies.engine.fields import Field, UnknownFieldError, any_matching, matching
 from inferplan.policies.engine.resource import Resource, Stack, objects
-from inferplan.policies.engine.rule import Parameters, Violations, is_set, resource_rule, stack_rule, violation, violations
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Violations,
+    is_set,
+    resource_rule,
+    stack_rule,
+    violation,
+    violations,
+)
 from inferplan.policies.iam.documents import BUCKETS, statements
 
 EVERYBODY = ("/AllUsers", "/AuthenticatedUsers")
@@ -20,7 +28,9 @@ def kind_and_v2(kind: str) -> tuple[str, str]:
 
 
 def configures(sibling: Resource, bucket: Resource) -> bool:
-    """True if `sibling` configures `bucket`: by the bucket's name, or by a dependency if a name is not known yet."""
+    """True if `sibling` configures `bucket`: by the bucket's name, or by a dependency if a name is
+    not known yet.
+    """
     try:
         name, own = sibling.at("bucket").text(), bucket.at("bucket").text()
         if name and own:
@@ -32,12 +42,22 @@ def configures(sibling: Resource, bucket: Resource) -> bool:
     return bucket.urn in (sibling.dependencies if sources is None else sources)
 
 
-def buckets_without(stack: Stack, kind: str, *, problem: str, own: Callable[[Resource], Iterable[Any]] = lambda _: ()) -> Violations:
-    """A violation for each bucket without a resource of `kind` and without the same settings of its `own`."""
+def buckets_without(
+    stack: Stack,
+    kind: str,
+    *,
+    problem: str,
+    own: Callable[[Resource], Iterable[Any]] = lambda _: (),
+) -> Violations:
+    """A violation for each bucket without a resource of `kind` and without the same settings of its
+    `own`.
+    """
     siblings = list(stack.of(*kind_and_v2(kind)))
     for bucket in stack.of(*BUCKETS):
         with stack.unreadable:
-            if not any_matching(siblings, lambda each, bucket=bucket: configures(each, bucket)) and not any(own(bucket)):
+            if not any_matching(
+                siblings, lambda each, bucket=bucket: configures(each, bucket)
+            ) and not any(own(bucket)):
                 yield violation(bucket.at("bucket"), problem)
 
 
@@ -47,34 +67,60 @@ def s3_disallow_public_acl(bucket: Resource, _: Parameters) -> Violations:
         yield violation(bucket.at("acl"), "gives other principals access to the bucket")
     grants = (*bucket.at("grants").each(), *bucket.at("accessControlPolicy", "grants").each())
     owner = bucket.at("accessControlPolicy", "owner", "id").text()
-    others = (grant.at("grantee", "id") for grant in bucket.at("accessControlPolicy", "grants").each())
-    yield from violations(others, lambda each: each.text() not in ("", owner), "gives another account access to the bucket")
+    others = (
+        grant.at("grantee", "id") for grant in bucket.at("accessControlPolicy", "grants").each()
+    )
+    yield from violations(
+        others,
+        lambda each: each.text() not in ("", owner),
+        "gives another account access to the bucket",
+    )
     uris = (uri for grant in grants for uri in (grant.at("uri"), grant.at("grantee", "uri")))
-    yield from violations(uris, lambda uri: uri.text().endswith(EVERYBODY), "gives other principals access to the bucket")
+    yield from violations(
+        uris,
+        lambda uri: uri.text().endswith(EVERYBODY),
+        "gives other principals access to the bucket",
+    )
 
 
 @resource_rule(objects("aws:s3:BucketPolicy", *BUCKETS))
 def s3_disallow_public_policy(holder: Resource, _: Parameters) -> Violations:
-    yield from (violation(each.field, "allows any principal") for each in statements(holder.at("policy")) if each.is_public())
+    yield from (
+        violation(each.field, "allows any principal")
+        for each in statements(holder.at("policy"))
+        if each.is_public()
+    )
 
 
 @stack_rule
 def s3_require_block(stack: Stack, _: Parameters) -> Violations:
-    yield from buckets_without(stack, "aws:s3:BucketPublicAccessBlock", problem="has no public access block")
+    yield from buckets_without(
+        stack, "aws:s3:BucketPublicAccessBlock", problem="has no public access block"
+    )
 
 
 @stack_rule
 def s3_require_encryption(stack: Stack, _: Parameters) -> Violations:
-    yield from buckets_without(stack, ENCRYPTION_KIND, own=_own_rules, problem="has no encryption settings")
+    yield from buckets_without(
+        stack, ENCRYPTION_KIND, own=_own_rules, problem="has no encryption settings"
+    )
     for each in stack.of(*kind_and_v2(ENCRYPTION_KIND), *BUCKETS):
         with stack.unreadable:
             rules = _own_rules(each) if each.kind in BUCKETS else each.at("rules").each()
-            algorithms = (rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm") for rule in rules)
-            yield from violations(algorithms, lambda field: field.text() not in ALGORITHMS, "is not an encryption algorithm of S3")
+            algorithms = (
+                rule.at("applyServerSideEncryptionByDefault", "sseAlgorithm") for rule in rules
+            )
+            yield from violations(
+                algorithms,
+                lambda field: field.text() not in ALGORITHMS,
+                "is not an encryption algorithm of S3",
+            )
 
 
 def _own(bucket: Resource, name: str) -> Iterator[Field]:
-    """Settings in the bucket itself. Releases of the provider differ: `name` or its plural, a list or a single map."""
+    """Settings in the bucket itself. Releases of the provider differ: `name` or its plural, a list
+    or a single map.
+    """
     return (each for key in (name, f"{name}s") for each in bucket.at(key).items())
 
 
@@ -86,17 +132,31 @@ def _own_rules(bucket: Resource) -> Iterator[Field]:
 
 @stack_rule
 def s3_require_logging(stack: Stack, _: Parameters) -> Violations:
-    yield from buckets_without(stack, "aws:s3:BucketLogging", own=lambda bucket: _own(bucket, "logging"), problem="has no access logs")
+    yield from buckets_without(
+        stack,
+        "aws:s3:BucketLogging",
+        own=lambda bucket: _own(bucket, "logging"),
+        problem="has no access logs",
+    )
 
 
 @stack_rule
 def s3_require_tls(stack: Stack, _: Parameters) -> Violations:
     for bucket in stack.of(*BUCKETS):
         with stack.unreadable:
-            separate = matching(stack.of("aws:s3:BucketPolicy"), lambda each, bucket=bucket: configures(each, bucket))
-            policies = [each.at("policy") for each in ([bucket] if is_set(bucket.at("policy")) else []) + list(separate)]
+            separate = matching(
+                stack.of("aws:s3:BucketPolicy"),
+                lambda each, bucket=bucket: configures(each, bucket),
+            )
+            policies = [
+                each.at("policy")
+                for each in ([bucket] if is_set(bucket.at("policy")) else []) + list(separate)
+            ]
             if not any_matching(policies, _requires_tls):
-                yield violation(policies[0] if policies else bucket.at("bucket"), "does not deny requests without TLS")
+                yield violation(
+                    policies[0] if policies else bucket.at("bucket"),
+                    "does not deny requests without TLS",
+                )
 
 
 def _requires_tls(field: Field) -> bool:
@@ -105,7 +165,10 @@ def _requires_tls(field: Field) -> bool:
         statement.effect == "Deny"
         and "*" in statement.principals
         and any(action.lower() in ("*", "s3:*") for action in statement.actions)
-        and any(each.key == "aws:securetransport" and each.values == ("false",) for each in statement.conditions())
+        and any(
+            each.key == "aws:securetransport" and each.values == ("false",)
+            for each in statement.conditions()
+        )
         for statement in statements(field)
     )
 
@@ -127,19 +190,31 @@ def s3_require_versioning(stack: Stack, _: Parameters) -> Violations:
 @stack_rule
 def s3_disallow_expiring_weights(stack: Stack, _: Parameters) -> Violations:
     stores = [
-        str(facts.get("location")).removeprefix("s3://").partition("/") for (kind, _name), facts in stack.facts.items() if kind == "store"
+        str(facts.get("location")).removeprefix("s3://").partition("/")
+        for (kind, _name), facts in stack.facts.items()
+        if kind == "store"
     ]
     for bucket in stack.of(*BUCKETS):
         with stack.unreadable:
             prefixes = [prefix for name, _, prefix in stores if name == bucket.at("bucket").text()]
             for config in stack.of(*kind_and_v2("aws:s3:BucketLifecycleConfiguration")):
                 rules = config.at("rules").each() if prefixes and configures(config, bucket) else ()
-                yield from (violation(rule.at("expiration"), "deletes weights of a store") for rule in rules if _expires(rule, prefixes))
+                yield from (
+                    violation(rule.at("expiration"), "deletes weights of a store")
+                    for rule in rules
+                    if _expires(rule, prefixes)
+                )
 
 
 def _expires(rule: Field, prefixes: list[str]) -> bool:
     """True if a lifecycle rule deletes current objects below one of `prefixes`. Raises FieldError."""
-    if rule.at("status").text() == "Disabled" or not any(is_set(rule.at("expiration", key)) for key in ("days", "date")):
+    if rule.at("status").text() == "Disabled" or not any(
+        is_set(rule.at("expiration", key)) for key in ("days", "date")
+    ):
         return False
-    own = (rule.at("filter", "prefix").text() or rule.at("filter", "and", "prefix").text() or rule.at("prefix").text()).strip("/")
+    own = (
+        rule.at("filter", "prefix").text()
+        or rule.at("filter", "and", "prefix").text()
+        or rule.at("prefix").text()
+    ).strip("/")
     return any(own.startswith(each) or each.startswith(own) for each in prefixes)

@@ -9,10 +9,26 @@ from collections.abc import Iterator
 from inferplan.kube.names import COMPONENT_LABEL, POOL_LABEL
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack, Subject
-from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Violations,
+    resource_rule,
+    stack_rule,
+    violation,
+    violations,
+)
 from inferplan.policies.rules.routes import SECURITY_POLICY, injected_keys
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
-from inferplan.policies.subjects.secret_texts import BEARER, COMMANDS, HARMLESS, SHAPES, TOKENIZER, VARIABLES, is_random, reveals
+from inferplan.policies.subjects.secret_texts import (
+    BEARER,
+    COMMANDS,
+    HARMLESS,
+    SHAPES,
+    TOKENIZER,
+    VARIABLES,
+    is_random,
+    reveals,
+)
 from inferplan.policies.subjects.serving import server_keys
 from inferplan.policies.subjects.tables import entries_below
 
@@ -22,7 +38,9 @@ USER_OPTIONS = ("-u", "--user", "--proxy-user", "-U")
 USER_PASSWORD = re.compile(r"[^:\s/$]+:(?=[^$]*[A-Za-z])[^\s$/]{6,}")
 HOOKS = ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe")
 # The value of Triton's options is <API>:<header>=<key>.
-TRITON_KEY = re.compile(r"--(http-restricted-api|grpc-restricted-protocol)[= ][^:]+:[^=]+=(?!(?:Bearer |Basic )?\$)\S+")
+TRITON_KEY = re.compile(
+    r"--(http-restricted-api|grpc-restricted-protocol)[= ][^:]+:[^=]+=(?!(?:Bearer |Basic )?\$)\S+"
+)
 CONFIG_MAP = "kubernetes:core:ConfigMap"
 PARAMETER, EXTERNAL_SECRET = "aws:ssm:Parameter", "kubernetes:external-secrets.io:ExternalSecret"
 # Kinds that hold secrets, and the password of a database, which aws-restrict-settings checks.
@@ -30,8 +48,11 @@ SECRET_KINDS = ("kubernetes:core:Secret", "aws:secretsmanager:", "aws:rds:")
 # The maps with values of a program, in an ExternalSecret and in a function.
 VALUES = (("data",), ("variables",))
 CODE = (".py", ".sh", ".js", ".lua", ".go")
-# Parts of texts in the parameter store that are public: ids and ARNs of AWS, numbers, paths, hosts and words.
-PUBLIC = re.compile(r"[a-z]+-[0-9a-f]{8,17}|arn:aws[\w-]*:[^@]+|[0-9.:/]+|(https?://)?[a-z0-9.:/-]*[a-z][a-z0-9.:/_@-]*|[A-Z]?[a-z]+|")
+# Parts of texts in the parameter store that are public: ids and ARNs of AWS, numbers, paths, hosts
+# and words.
+PUBLIC = re.compile(
+    r"[a-z]+-[0-9a-f]{8,17}|arn:aws[\w-]*:[^@]+|[0-9.:/]+|(https?://)?[a-z0-9.:/-]*[a-z][a-z0-9.:/_@-]*|[A-Z]?[a-z]+|"
+)
 OPAQUE_WORDS = re.compile(r"[,\s\"'{}\[\]]+")
 SECRET_ENTRIES = re.compile(r"(?i)^(.*[-_.])?(api[-_]?key|token|password|secret[-_]?key)$")
 USER_DATA = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance", "aws:ec2:LaunchConfiguration")
@@ -46,15 +67,21 @@ def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Violati
     yield from _in_command(container)
     texts = (text for name in HOOKS for text in container.at(name).texts_below())
     yield from violations(
-        texts, lambda text: BEARER.search(text.text()) or reveals(text.text(), code=True), "contains a key in a hook or a probe"
+        texts,
+        lambda text: BEARER.search(text.text()) or reveals(text.text(), code=True),
+        "contains a key in a hook or a probe",
     )
 
 
 def _in_environment(container: Container) -> Violations:
     for entry in container.at("env").each():
         literal, name = entry.at("value"), entry.at("name").text()
-        if VARIABLES.search(name) and not (HARMLESS.fullmatch(literal.text()) and entry.at("valueFrom", "configMapKeyRef").absent):
-            yield violation(literal, "is a literal value of a variable whose name suggests a secret")
+        if VARIABLES.search(name) and not (
+            HARMLESS.fullmatch(literal.text()) and entry.at("valueFrom", "configMapKeyRef").absent
+        ):
+            yield violation(
+                literal, "is a literal value of a variable whose name suggests a secret"
+            )
         elif is_random(literal.text()) or reveals(literal.text(), code=True):
             yield violation(literal, "looks like a key")
 
@@ -62,7 +89,11 @@ def _in_environment(container: Container) -> Violations:
 def _in_command(container: Container) -> Violations:
     problem = "contains a key on the command line"
     fields = (*container.at("command").each(), *container.at("args").each())
-    yield from violations(fields, lambda field: TRITON_KEY.search(field.text()) or reveals(field.text(), code=True), problem)
+    yield from violations(
+        fields,
+        lambda field: TRITON_KEY.search(field.text()) or reveals(field.text(), code=True),
+        problem,
+    )
     if COMMANDS.search(" ".join(container.words)):
         yield violation(container.field, problem)
     for word, option, secret in container.options:
@@ -73,10 +104,17 @@ def _in_command(container: Container) -> Violations:
 
 
 def _may_show_secrets(resource: Resource) -> bool:
-    return resource.kind.startswith(("kubernetes:", "aws:")) and not resource.kind.startswith(SECRET_KINDS)
+    return resource.kind.startswith(("kubernetes:", "aws:")) and not resource.kind.startswith(
+        SECRET_KINDS
+    )
 
 
-TEXTS = Subject("texts", frozenset([CONFIG_MAP, PARAMETER, *USER_DATA]), lambda resource: (resource,), also=_may_show_secrets)
+TEXTS = Subject(
+    "texts",
+    frozenset([CONFIG_MAP, PARAMETER, *USER_DATA]),
+    lambda resource: (resource,),
+    also=_may_show_secrets,
+)
 
 
 @resource_rule(TEXTS)
@@ -92,14 +130,20 @@ def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Violations
     elif config.kind == PARAMETER:
         value, name = config.at("value"), config.at("name").text().rpartition("/")[2]
         public = (
-            not SECRET_ENTRIES.match(name) and not reveals(value.text()) and all(map(PUBLIC.fullmatch, OPAQUE_WORDS.split(value.text())))
+            not SECRET_ENTRIES.match(name)
+            and not reveals(value.text())
+            and all(map(PUBLIC.fullmatch, OPAQUE_WORDS.split(value.text())))
         )
         if config.at("type").text() != "SecureString" and not public:
             yield violation(value, "is in plain text and may be a secret")
     elif config.kind not in PODS.kinds:
         named = config.kind == EXTERNAL_SECRET or config.kind.startswith("aws:lambda:")
         for key, field in entries_below(config.root):
-            text = "" if field.unknown or not isinstance(field.value, str) or "{{" in field.value else field.value
+            text = (
+                ""
+                if field.unknown or not isinstance(field.value, str) or "{{" in field.value
+                else field.value
+            )
             if SHAPES.search(text) or (key in USER_DATA_KEYS and reveals(text)):
                 yield violation(field, "contains something that looks like a key")
             elif named and field.above.keys[-1:] in VALUES and _is_named_secret(str(key), text):
@@ -110,12 +154,19 @@ def _in_metadata(metadata: Field) -> Violations:
     for part in ("annotations", "labels"):
         for name, field in metadata.at(part).entries():
             word = name.rpartition("/")[2]
-            if SHAPES.search(field.text()) or (part == "annotations" and _is_named_secret(word, field.text())):
+            if SHAPES.search(field.text()) or (
+                part == "annotations" and _is_named_secret(word, field.text())
+            ):
                 yield violation(field, "contains something that looks like a key")
 
 
 def _is_named_secret(name: str, text: str) -> bool:
-    return bool(SECRET_ENTRIES.match(name) and not TOKENIZER.match(name) and text and not HARMLESS.fullmatch(text))
+    return bool(
+        SECRET_ENTRIES.match(name)
+        and not TOKENIZER.match(name)
+        and text
+        and not HARMLESS.fullmatch(text)
+    )
 
 
 def _in_files(config: Resource) -> Violations:
@@ -132,8 +183,11 @@ def _in_files(config: Resource) -> Violations:
 
 def user_data(instance: Resource) -> Iterator[tuple[Field, str]]:
     """The user data of an instance or a launch template with their text. Raises FieldError."""
-    # Nodes of a pool with a custom image get the cluster's address and certificate, which a plan does not know.
-    is_pool = any(not each.at("tags", POOL_LABEL).absent for each in instance.at("tagSpecifications").each())
+    # Nodes of a pool with a custom image get the cluster's address and certificate, which a plan
+    # does not know.
+    is_pool = any(
+        not each.at("tags", POOL_LABEL).absent for each in instance.at("tagSpecifications").each()
+    )
     for name in USER_DATA_KEYS:
         field = instance.at(name)
         if field.unknown and is_pool:
@@ -163,18 +217,35 @@ def stack_restrict_gateway_keys(stack: Stack, _: Parameters) -> Violations:
 
 
 def _keys_of_other_servers(stack: Stack, pods: list[PodTemplate]) -> Violations:
-    """Variables of a server with a Secret that another server uses, or that has the name of another workload."""
+    """Variables of a server with a Secret that another server uses, or that has the name of another
+    workload.
+    """
     readers: dict[tuple[str, str], dict[str, tuple[str, Field]]] = {}
     for pod in pods:
         with stack.unreadable:
             for name in server_keys(pod):
-                readers.setdefault((pod.resource.namespace, name.text()), {})[pod.resource.urn] = (pod.resource.object_name, name)
-    servers = {(namespace, server) for (namespace, _), listed in readers.items() for server, _ in listed.values()}
+                readers.setdefault((pod.resource.namespace, name.text()), {})[pod.resource.urn] = (
+                    pod.resource.object_name,
+                    name,
+                )
+    servers = {
+        (namespace, server)
+        for (namespace, _), listed in readers.items()
+        for server, _ in listed.values()
+    }
     for (namespace, secret), listed in readers.items():
-        owners = [server for place, server in servers if place == namespace and secret.startswith(f"{server}-")]
+        owners = [
+            server
+            for place, server in servers
+            if place == namespace and secret.startswith(f"{server}-")
+        ]
         owner = max(owners, key=len, default="")
         for server, field in listed.values():
-            if server != owner and (owner or len(listed) > 1) and not server.startswith(f"{owner or server}-"):
+            if (
+                server != owner
+                and (owner or len(listed) > 1)
+                and not server.startswith(f"{owner or server}-")
+            ):
                 yield violation(field, "contains the key of another server")
 
 
@@ -195,7 +266,9 @@ def _credentials(stack: Stack) -> Iterator[tuple[str, str]]:
 
 
 def _secret_names(pod: PodTemplate) -> Iterator[Field]:
-    """The fields of a pod that name Secrets: in volumes, projected volumes and variables. Raises FieldError."""
+    """The fields of a pod that name Secrets: in volumes, projected volumes and variables. Raises
+    FieldError.
+    """
     for volume in pod.at("volumes").each():
         yield volume.at("secret", "secretName")
         yield from volume.select("projected", "sources", "*", "secret", "name")

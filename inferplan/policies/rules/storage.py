@@ -5,13 +5,31 @@ from pathlib import PurePosixPath
 
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack, objects
-from inferplan.policies.engine.rule import Parameters, Violations, resource_rule, stack_rule, violation, violations
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Violations,
+    resource_rule,
+    stack_rule,
+    violation,
+    violations,
+)
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.workloads import claims_of, engines_of
 
 VOLUME = "kubernetes:core:PersistentVolume"
 RESTRICTED_TYPES = frozenset(
-    ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret", "hostPath"]
+    [
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "image",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+        "hostPath",
+    ]
 )
 
 
@@ -21,21 +39,35 @@ def stack_require_read_only_weights(stack: Stack, _: Parameters) -> Violations:
     weight_folders: set[tuple[tuple[str, str], str]] = set()
     for job in stack.of("kubernetes:batch:Job"):
         with stack.unreadable:
-            job_claims |= {claim for pod in job.parts(PODS) for claim in claims_of(pod, writing=True)}
+            job_claims |= {
+                claim for pod in job.parts(PODS) for claim in claims_of(pod, writing=True)
+            }
     for pod in engines_of(stack):
         with stack.unreadable:
             volumes = _volumes_with_claims(pod, job_claims)
-            weight_folders |= {(claim, folder) for claim, volume in volumes for folder in _folders(pod, volume, read_only=True)}
+            weight_folders |= {
+                (claim, folder)
+                for claim, volume in volumes
+                for folder in _folders(pod, volume, read_only=True)
+            }
     for pod in engines_of(stack):
         with stack.unreadable:
             for claim, volume in _volumes_with_claims(pod, job_claims):
                 weights = {folder for other, folder in weight_folders if other == claim}
                 folders = _folders(pod, volume, read_only=False)
-                if any(not weights or any(_overlap(folder, other) for other in weights) for folder in folders):
-                    yield violation(volume, "contains weights that a Job writes, but the server can write them too")
+                if any(
+                    not weights or any(_overlap(folder, other) for other in weights)
+                    for folder in folders
+                ):
+                    yield violation(
+                        volume,
+                        "contains weights that a Job writes, but the server can write them too",
+                    )
 
 
-def _volumes_with_claims(pod: PodTemplate, claims: set[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Field]]:
+def _volumes_with_claims(
+    pod: PodTemplate, claims: set[tuple[str, str]]
+) -> Iterator[tuple[tuple[str, str], Field]]:
     """The volumes of a pod that use one of `claims`, each with its claim. Raises FieldError."""
     namespace = pod.resource.namespace
     for volume in pod.at("volumes").each():
@@ -45,12 +77,29 @@ def _volumes_with_claims(pod: PodTemplate, claims: set[tuple[str, str]]) -> Iter
 
 
 def _folders(pod: PodTemplate, volume: Field, *, read_only: bool) -> list[str]:
-    """The directories of a volume that the pod mounts read-only, or else to write; "" is the whole volume. Raises FieldError."""
-    name, claim_is_read_only = volume.at("name").text(), bool(volume.at("persistentVolumeClaim", "readOnly").flag())
-    mounts = (mount for container in pod.containers for mount in container.at("volumeMounts").each() if mount.at("name").text() == name)
-    matching = (each for each in mounts if (claim_is_read_only or bool(each.at("readOnly").flag())) == read_only)
+    """The directories of a volume that the pod mounts read-only, or else to write; "" is the whole
+    volume. Raises FieldError.
+    """
+    name, claim_is_read_only = (
+        volume.at("name").text(),
+        bool(volume.at("persistentVolumeClaim", "readOnly").flag()),
+    )
+    mounts = (
+        mount
+        for container in pod.containers
+        for mount in container.at("volumeMounts").each()
+        if mount.at("name").text() == name
+    )
+    matching = (
+        each
+        for each in mounts
+        if (claim_is_read_only or bool(each.at("readOnly").flag())) == read_only
+    )
     # A path with variables can be any directory.
-    return ["" if mount.at("subPathExpr").text() else mount.at("subPath").text().strip("/") for mount in matching]
+    return [
+        "" if mount.at("subPathExpr").text() else mount.at("subPath").text().strip("/")
+        for mount in matching
+    ]
 
 
 def _overlap(one: str, other: str) -> bool:
@@ -74,22 +123,41 @@ def pod_restrict_volume_types(pod: PodTemplate, parameters: Parameters) -> Viola
         for kind, field in volume.entries():
             # pod-disallow-host-path checks hostPath.
             if kind != "name" and kind not in RESTRICTED_TYPES and not field.absent:
-                yield violation(field, "is a volume type that the restricted Pod Security Standard forbids")
+                yield violation(
+                    field, "is a volume type that the restricted Pod Security Standard forbids"
+                )
             if kind == "csi" and field.at("driver").text() not in parameters["csiDrivers"]:
-                yield violation(field.at("driver"), "is a driver that may mount paths of the node. List it under parameters if it does not")
+                yield violation(
+                    field.at("driver"),
+                    "is a driver that may mount paths of the node. List it under parameters if it"
+                    " does not",
+                )
 
 
 @resource_rule(PODS)
 def pod_require_empty_dir_limit(pod: PodTemplate, _: Parameters) -> Violations:
-    limits = (each.at("sizeLimit") for each in pod.select("volumes", "*", "emptyDir") if not each.absent)
+    limits = (
+        each.at("sizeLimit") for each in pod.select("volumes", "*", "emptyDir") if not each.absent
+    )
     yield from violations(limits, lambda limit: not limit.quantity(), "is not set")
 
 
 @resource_rule(CONTAINERS)
 def pod_limit_memory_volumes(container: Container, _: Parameters) -> Violations:
-    limit = container.at("resources", "limits", "memory").quantity() or container.pod.at("resources", "limits", "memory").quantity()
+    limit = (
+        container.at("resources", "limits", "memory").quantity()
+        or container.pod.at("resources", "limits", "memory").quantity()
+    )
     mounted = {each.at("name").text() for each in container.at("volumeMounts").each()}
-    volumes = [each for each in container.pod.at("volumes").each() if each.at("name").text() in mounted]
-    sizes = [each.at("emptyDir", "sizeLimit") for each in volumes if each.at("emptyDir", "medium").text() == "Memory"]
+    volumes = [
+        each for each in container.pod.at("volumes").each() if each.at("name").text() in mounted
+    ]
+    sizes = [
+        each.at("emptyDir", "sizeLimit")
+        for each in volumes
+        if each.at("emptyDir", "medium").text() == "Memory"
+    ]
     if limit and sizes and sum(size.quantity() or 0 for size in sizes) > limit:
-        yield violation(sizes[-1], "is more than the container's memory limit, with its other volumes in memory")
+        yield violation(
+            sizes[-1], "is more than the container's memory limit, with its other volumes in memory"
+        )

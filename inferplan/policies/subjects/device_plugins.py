@@ -1,8 +1,9 @@
 """Device plugins of vendors, which need rights on the node that no other pod may have.
 
-A plugin registers through a socket in the kubelet's folder, so it mounts that folder and writes to it as root. Some plugins also open
-the devices. Rules are waived only for the vendor's image in the shape of the vendor's manifest: with another path or image, or a second
-container, every rule applies.
+A plugin registers through a socket in the kubelet's folder, so it mounts that folder and writes to
+it as root. Some plugins also open the devices. Rules are waived only for the vendor's image in the
+shape of the vendor's manifest: with another path or image, or a second container, every rule
+applies.
 """
 
 from contextlib import suppress
@@ -18,7 +19,9 @@ _SHARES = ("hostPID", "hostIPC", "hostUsers", "shareProcessNamespace")
 
 
 class _Manifest(NamedTuple):
-    """The privileges in the vendor's manifest; `command` is its program, "" for the image's entrypoint."""
+    """The privileges in the vendor's manifest; `command` is its program, "" for the image's
+    entrypoint.
+    """
 
     inapplicable: list[str]
     paths: list[str]
@@ -28,13 +31,21 @@ class _Manifest(NamedTuple):
 
 
 def inapplicable_rules(resource: Resource) -> frozenset[str]:
-    """The rules that a device plugin cannot obey; none for other resources, or if a field cannot be read."""
+    """The rules that a device plugin cannot obey; none for other resources, or if a field cannot be
+    read.
+    """
     if resource.kind == _DAEMON_SET:
         with suppress(FieldError):
             pod = resource.at("spec", "template", "spec")
             containers = list(pod.at("containers").each())
-            if len(containers) == 1 and not pod.at("initContainers").has_items and not pod.at("ephemeralContainers").has_items:
-                row = table("policies/subjects/device_plugins.toml").get(image_of(containers[0].at("image")).name)
+            if (
+                len(containers) == 1
+                and not pod.at("initContainers").has_items
+                and not pod.at("ephemeralContainers").has_items
+            ):
+                row = table("policies/subjects/device_plugins.toml").get(
+                    image_of(containers[0].at("image")).name
+                )
                 if row is not None and _has_shape(pod, containers[0], _Manifest(**row)):
                     return frozenset(row["inapplicable"])
     return frozenset()
@@ -43,7 +54,8 @@ def inapplicable_rules(resource: Resource) -> frozenset[str]:
 def _has_shape(pod: Field, container: Field, manifest: _Manifest) -> bool:
     command = [each.text() for each in container.at("command").each()]
     return (
-        {path.text() for path in pod.select("volumes", "*", "hostPath", "path")} <= {*manifest.paths}
+        {path.text() for path in pod.select("volumes", "*", "hostPath", "path")}
+        <= {*manifest.paths}
         and bool(pod.at("hostNetwork").flag()) <= manifest.host_network
         and not any(pod.at(key).flag() for key in _SHARES)
         and bool(container.at("securityContext", "privileged").flag()) <= manifest.privileged

@@ -1,4 +1,6 @@
-"""Pods, containers and models in KServe's kinds (API of August 2026), without merging runtimes into services."""
+"""Pods, containers and models in KServe's kinds (API of August 2026), without merging runtimes into
+services.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,14 +17,32 @@ RUNTIMES = (f"{_API}:ServingRuntime", f"{_API}:ClusterServingRuntime")
 _LLM_CONFIG = f"{_API}:LLMInferenceServiceConfig"
 KINDS = (*SERVICES, *RUNTIMES, _LLM_CONFIG)
 _COMPONENTS = ("predictor", "transformer", "explainer")
-# The keys of a predictor with a container that completes a runtime: `model`, or a framework in older manifests.
-_MODELS = ("model", "sklearn", "xgboost", "tensorflow", "pytorch", "triton", "onnx", "huggingface", "pmml", "lightgbm", "paddle")
+# The keys of a predictor with a container that completes a runtime: `model`, or a framework in
+# older manifests.
+_MODELS = (
+    "model",
+    "sklearn",
+    "xgboost",
+    "tensorflow",
+    "pytorch",
+    "triton",
+    "onnx",
+    "huggingface",
+    "pmml",
+    "lightgbm",
+    "paddle",
+)
 _LLM_PODS = (("template",), ("worker",), ("prefill", "template"), ("prefill", "worker"))
-_LLM_HELPERS = (("router", "scheduler", "template"), ("router", "scheduler", "tokenizer", "template"))
+_LLM_HELPERS = (
+    ("router", "scheduler", "template"),
+    ("router", "scheduler", "tokenizer", "template"),
+)
 
 
 class Part(NamedTuple):
-    """One pod template; `models` are containers outside its list, `stores` the URIs of its weights, `partial` if its kind lacks fields."""
+    """One pod template; `models` are containers outside its list, `stores` the URIs of its weights,
+    `partial` if its kind lacks fields.
+    """
 
     metadata: Field
     spec: Field
@@ -40,7 +60,10 @@ def parts_of(resource: Resource) -> Iterator[Part]:
         for component in (spec.at(name) for name in _COMPONENTS):
             if not component.absent:
                 models = tuple(each for each in map(component.at, _MODELS) if not each.absent)
-                stores = (*(each.at("storageUri") for each in models), *(each.at("uri") for each in component.at("storageUris").each()))
+                stores = (
+                    *(each.at("storageUri") for each in models),
+                    *(each.at("uri") for each in component.at("storageUris").each()),
+                )
                 yield Part(component, component, models, stores)
                 yield from _workers(component)
     else:
@@ -63,7 +86,9 @@ def _of_llm(resource: Resource, spec: Field) -> Iterator[Part]:
 
 
 def owner_of(pod: Field) -> Field:
-    """The map with the number of pods of a template: a component of an InferenceService or a workload of an LLMInferenceService."""
+    """The map with the number of pods of a template: a component of an InferenceService or a
+    workload of an LLMInferenceService.
+    """
     return pod.above if pod.keys[-1] in ("workerSpec", "template", "worker") else pod
 
 
@@ -75,7 +100,10 @@ def copies(pod: Field, *, least: bool) -> float:
     if owner.keys[-1] in _COMPONENTS:
         low, high = _first(owner.at("minReplicas")), owner.at("maxReplicas").number() or 0
     else:
-        low, high = (_first(owner.at("scaling", key), owner.at("replicas")) for key in ("minReplicas", "maxReplicas"))
+        low, high = (
+            _first(owner.at("scaling", key), owner.at("replicas"))
+            for key in ("minReplicas", "maxReplicas")
+        )
     groups = low if least else max(low, high)
     return groups * (group_size(pod) - 1) if pod.keys[-1] in ("workerSpec", "worker") else groups
 
@@ -107,4 +135,9 @@ def labels_of(pod: Field, resource: Resource) -> dict[str, str]:
         return {"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "llminferenceservice"}
     own = {key: each.text() for key, each in resource.at("metadata", "labels").entries()}
     component = str(pod.keys[1])
-    return {**own, "serving.kserve.io/inferenceservice": name, "component": component, "app": f"isvc.{name}-{component}"}
+    return {
+        **own,
+        "serving.kserve.io/inferenceservice": name,
+        "component": component,
+        "app": f"isvc.{name}-{component}",
+    }

@@ -1,4 +1,6 @@
-"""Labels, selectors, taints, nodes, claims of devices and queues of a stack: where its pods can run."""
+"""Labels, selectors, taints, nodes, claims of devices and queues of a stack: where its pods can
+run.
+"""
 
 import math
 import re
@@ -10,7 +12,11 @@ from inferplan.policies.engine.fields import Field, UnseenFieldError, matching
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.subjects.pods import PodTemplate
 
-_EKS_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
+_EKS_EFFECTS = {
+    "NO_SCHEDULE": "NoSchedule",
+    "NO_EXECUTE": "NoExecute",
+    "PREFER_NO_SCHEDULE": "PreferNoSchedule",
+}
 
 # Labels that the kubelet, the cloud and feature discovery add to a running node.
 _ADDED_LABELS = re.compile(
@@ -73,19 +79,28 @@ def _expression(expression: Field, labels: dict[str, str]) -> bool:
 
 
 def nodes_of(stack: Stack) -> Iterator[Node]:
-    """The nodes that the stack declares, at the maximum size of their groups. What cannot be read counts as suitable."""
+    """The nodes that the stack declares, at the maximum size of their groups. What cannot be read
+    counts as suitable.
+    """
     for each in stack.of("kubernetes:core:Node"):
         labels, taints, accelerators = None, (), _UNLIMITED
         with stack.unreadable:
             labels = labels_at(each.at("metadata", "labels"))
-            taints = tuple(taint for taint in each.at("spec", "taints").each() if not taint.at("key").text().startswith(_LIFECYCLE_TAINTS))
+            taints = tuple(
+                taint
+                for taint in each.at("spec", "taints").each()
+                if not taint.at("key").text().startswith(_LIFECYCLE_TAINTS)
+            )
         with stack.unreadable:
             accelerators = _allocatable(each)
         yield Node(labels, taints, accelerators)
     for group in stack.of("aws:eks:NodeGroup"):
         labels, taints, accelerators, size = None, (), _UNLIMITED, None
         with stack.unreadable:
-            labels, taints = labels_at(group.at("labels")), tuple(map(_taint, group.at("taints").each()))
+            labels, taints = (
+                labels_at(group.at("labels")),
+                tuple(map(_taint, group.at("taints").each())),
+            )
         with stack.unreadable:
             accelerators = _eks_accelerators(stack, group)
         with stack.unreadable:
@@ -99,8 +114,11 @@ def _karpenter_nodes(stack: Stack, pool: Resource) -> list[Node]:
     labels, taints, accelerators, size = None, (), _UNLIMITED, None
     template = pool.at("spec", "template")
     with stack.unreadable:
-        requirements = {each.at("key").text(): each for each in template.at("spec", "requirements").each()}
-        # Karpenter labels each node with a value of every requirement, of which only our own and people's keys matter.
+        requirements = {
+            each.at("key").text(): each for each in template.at("spec", "requirements").each()
+        }
+        # Karpenter labels each node with a value of every requirement, of which only our own and
+        # people's keys matter.
         if all(_ADDED_LABELS.match(key) for key in requirements):
             labels = labels_at(template.at("metadata", "labels"))
         taints = tuple(template.at("spec", "taints").each())
@@ -113,26 +131,40 @@ def _karpenter_nodes(stack: Stack, pool: Resource) -> list[Node]:
 
 
 def _copies(node: Node, size: float | None) -> list[Node]:
-    return [node] * int(size) if size is not None else [node._replace(accelerators=dict.fromkeys(node.accelerators, math.inf))]
+    return (
+        [node] * int(size)
+        if size is not None
+        else [node._replace(accelerators=dict.fromkeys(node.accelerators, math.inf))]
+    )
 
 
 def _allocatable(node: Resource) -> dict[str, float]:
     accelerators: dict[str, float] = {}
     for name, field in node.at("status", "allocatable").entries():
         if vendor_of(name):
-            accelerators[vendor_of(name)] = accelerators.get(vendor_of(name), 0) + (field.quantity() or 0)
+            accelerators[vendor_of(name)] = accelerators.get(vendor_of(name), 0) + (
+                field.quantity() or 0
+            )
     return accelerators
 
 
 def _taint(taint: Field) -> Field:
     effect = _EKS_EFFECTS.get(taint.at("effect").text(), "")
-    return Field({"key": taint.at("key").text(), "value": taint.at("value").text(), "effect": effect})
+    return Field(
+        {"key": taint.at("key").text(), "value": taint.at("value").text(), "effect": effect}
+    )
 
 
 def _eks_accelerators(stack: Stack, group: Resource) -> dict[str, float]:
     # A node group for a capacity block has its instance type in the launch template.
-    templates = [each for urn in group.dependencies if (each := stack.by_urn(urn)) and each.kind == "aws:ec2:LaunchTemplate"]
-    types = group.at("instanceTypes").texts() or [each.at("instanceType").text() for each in templates if each.at("instanceType").text()]
+    templates = [
+        each
+        for urn in group.dependencies
+        if (each := stack.by_urn(urn)) and each.kind == "aws:ec2:LaunchTemplate"
+    ]
+    types = group.at("instanceTypes").texts() or [
+        each.at("instanceType").text() for each in templates if each.at("instanceType").text()
+    ]
     return _accelerators_of_types(types, nvidia="NVIDIA" in group.at("amiType").text())
 
 
@@ -153,7 +185,9 @@ def _accelerators_of(instance_type: str) -> float:
 
 
 def fits_on(pod: PodTemplate, node: Node) -> bool:
-    """True if a pod's nodeSelector and tolerations match `node`, ignoring labels that a running node gets. Raises FieldError."""
+    """True if a pod's nodeSelector and tolerations match `node`, ignoring labels that a running
+    node gets. Raises FieldError.
+    """
     labels = node.labels
     if labels is not None and any(
         labels.get(key) != value and (key in labels or not _ADDED_LABELS.match(key))
@@ -189,7 +223,9 @@ def local_queues(stack: Stack, namespace: str) -> Iterator[Resource]:
 
 
 def local_queue(stack: Stack, namespace: str, name: str) -> Resource | None:
-    return next(matching(local_queues(stack, namespace), lambda each: each.object_name == name), None)
+    return next(
+        matching(local_queues(stack, namespace), lambda each: each.object_name == name), None
+    )
 
 
 def cluster_queue_of(stack: Stack, local: Resource) -> Resource | None:
@@ -199,9 +235,11 @@ def cluster_queue_of(stack: Stack, local: Resource) -> Resource | None:
 
 
 def demand_of(stack: Stack, pod: PodTemplate) -> dict[str, float]:
-    """The number of accelerators that a pod requests, by vendor, with its claims, but without CEL expressions and ResourceSlices.
+    """The number of accelerators that a pod requests, by vendor, with its claims, but without CEL
+    expressions and ResourceSlices.
 
-    Raises FieldError, and UnseenFieldError for a claim of an unknown size: the stack does not declare it, or it claims all devices.
+    Raises FieldError, and UnseenFieldError for a claim of an unknown size: the stack does not
+    declare it, or it claims all devices.
     """
     total = dict(pod.demand)
     for reference in pod.at("resourceClaims").each():
@@ -220,9 +258,13 @@ def demand_of(stack: Stack, pod: PodTemplate) -> dict[str, float]:
 
 
 def _demand_of_request(request: Field) -> tuple[str, float]:
-    """The vendor and number of one request. Since resource.k8s.io/v1beta2 they are in `exactly`. Raises FieldError."""
+    """The vendor and number of one request. Since resource.k8s.io/v1beta2 they are in `exactly`.
+    Raises FieldError.
+    """
     if not request.at("firstAvailable").absent:
-        raise UnseenFieldError(request.at("firstAvailable"), "leaves the choice of devices to the scheduler")
+        raise UnseenFieldError(
+            request.at("firstAvailable"), "leaves the choice of devices to the scheduler"
+        )
     exactly = request if request.at("exactly").absent else request.at("exactly")
     if exactly.at("allocationMode").text() == "All":
         raise UnseenFieldError(exactly.at("allocationMode"), "claims all devices of a node")

@@ -27,15 +27,20 @@ _REPLICATED = {
     *kserve.KINDS,
 }
 _KINDS = frozenset([*PATHS, *kserve.KINDS])
-_CONTAINS_PODS = Subject("contains pods", frozenset(), lambda resource: (True,) if structure.holds_pods(resource.inputs) else ())
+_CONTAINS_PODS = Subject(
+    "contains pods",
+    frozenset(),
+    lambda resource: (True,) if structure.holds_pods(resource.inputs) else (),
+)
 
 
 @dataclass(frozen=True)
 class Container:
     """One container of a pod template.
 
-    `init` containers end before the others start; one that always restarts is a sidecar instead. `ephemeral` containers are added to a
-    running pod for debugging and cannot have resources, ports or probes.
+    `init` containers end before the others start; one that always restarts is a sidecar instead.
+    `ephemeral` containers are added to a running pod for debugging and cannot have resources, ports
+    or probes.
     """
 
     field: Field
@@ -62,17 +67,30 @@ class Container:
         return tuple(each.text for each in self.arguments)
 
     def option(self, *names: str) -> str | None:
-        """The last value of a command-line option with hyphens or underscores, "" for one without a value, None if it is absent."""
-        spelled = ((name.replace("_", "-") if name.startswith("--") else name, value) for _, name, value in reversed(self.options))
+        """The last value of a command-line option with hyphens or underscores, "" for one without a
+        value, None if it is absent.
+        """
+        spelled = (
+            (name.replace("_", "-") if name.startswith("--") else name, value)
+            for _, name, value in reversed(self.options)
+        )
         return next((value for name, value in spelled if name in names), None)
 
     @cached_property
     def options(self) -> tuple[tuple[Word, str, str], ...]:
-        """Each word of `arguments` as an option: its name, and its value after `=` or in the next word, "" for one without a value."""
+        """Each word of `arguments` as an option: its name, and its value after `=` or in the next
+        word, "" for one without a value.
+        """
         options = []
         for word, following in pairwise((*self.arguments, Word(self.field, ""))):
             name, equals, value = word.text.partition("=")
-            options.append((word, name, value if equals else "" if following.text.startswith("-") else following.text))
+            options.append(
+                (
+                    word,
+                    name,
+                    value if equals else "" if following.text.startswith("-") else following.text,
+                )
+            )
         return tuple(options)
 
     def accelerators(self) -> Iterator[tuple[str, str, Field]]:
@@ -97,7 +115,9 @@ class Container:
 
 @dataclass(frozen=True)
 class PodTemplate:
-    """One pod template of a resource. `kserve.Part` explains `models`, `stores` and `partial`, which only KServe sets."""
+    """One pod template of a resource. `kserve.Part` explains `models`, `stores` and `partial`,
+    which only KServe sets.
+    """
 
     resource: Resource
     metadata: Field
@@ -119,10 +139,24 @@ class PodTemplate:
 
     @cached_property
     def containers(self) -> tuple[Container, ...]:
-        """All containers: main ones, then init containers and sidecars, then ephemeral ones. Raises UnknownFieldError."""
-        main = tuple(Container(each, self) for each in (*self.models, *self.at("containers").each()))
-        first = tuple(Container(each, self, init=each.at("restartPolicy").text() != "Always") for each in self.at("initContainers").each())
-        return (*main, *first, *(Container(each, self, ephemeral=True) for each in self.at("ephemeralContainers").each()))
+        """All containers: main ones, then init containers and sidecars, then ephemeral ones. Raises
+        UnknownFieldError.
+        """
+        main = tuple(
+            Container(each, self) for each in (*self.models, *self.at("containers").each())
+        )
+        first = tuple(
+            Container(each, self, init=each.at("restartPolicy").text() != "Always")
+            for each in self.at("initContainers").each()
+        )
+        return (
+            *main,
+            *first,
+            *(
+                Container(each, self, ephemeral=True)
+                for each in self.at("ephemeralContainers").each()
+            ),
+        )
 
     @property
     def running(self) -> tuple[Container, ...]:
@@ -130,11 +164,17 @@ class PodTemplate:
 
     @property
     def servers(self) -> tuple[Container, ...]:
-        """The running containers that serve requests: those with ports, and in replicas those with accelerators. A batch job has none."""
+        """The running containers that serve requests: those with ports, and in replicas those with
+        accelerators. A batch job has none.
+        """
         if self.runs_to_end:
             return ()
         replicated = self.resource.kind in _REPLICATED
-        return tuple(each for each in self.running if each.at("ports").has_items or (replicated and each.accelerated))
+        return tuple(
+            each
+            for each in self.running
+            if each.at("ports").has_items or (replicated and each.accelerated)
+        )
 
     @property
     def probed(self) -> tuple[Container, ...]:
@@ -157,7 +197,9 @@ class PodTemplate:
 
     @cached_property
     def demand(self) -> dict[str, float]:
-        """The number of accelerators that the containers request together, by vendor. Raises UnknownFieldError, MalformedFieldError."""
+        """The number of accelerators that the containers request together, by vendor. Raises
+        UnknownFieldError, MalformedFieldError.
+        """
         total = _requests(self.running)
         for container in self.containers:
             if container.init:
@@ -199,7 +241,12 @@ def pod_subject(name: str, parts: Callable[[Resource], Iterable[Any]], *also: st
 
 
 PODS = pod_subject("pods", _templates)
-CONTAINERS = pod_subject("containers", lambda resource: (each for pod in resource.parts(PODS) for each in pod.containers))
-"""All containers. Each is checked alone, so an unknown in one does not hide a violation in another."""
-IMAGES = pod_subject("images", lambda resource: (each for pod in resource.parts(PODS) for each in pod.images()))
+CONTAINERS = pod_subject(
+    "containers", lambda resource: (each for pod in resource.parts(PODS) for each in pod.containers)
+)
+"""All containers. Each is checked alone, so an unknown in one does not hide a violation in another.
+"""
+IMAGES = pod_subject(
+    "images", lambda resource: (each for pod in resource.parts(PODS) for each in pod.images())
+)
 """The fields with images."""

@@ -1,4 +1,6 @@
-"""The image and the command line of a container, word by word through shells and references to the environment."""
+"""The image and the command line of a container, word by word through shells and references to the
+environment.
+"""
 
 import re
 import shlex
@@ -55,7 +57,9 @@ class Word(NamedTuple):
 
 
 def words_of(parts: Iterable[Field], environment: Mapping[str, Field]) -> tuple[Word, ...]:
-    """The words of `command` and `args`, with references to `environment` (entries by name) replaced. Raises FieldError."""
+    """The words of `command` and `args`, with references to `environment` (entries by name)
+    replaced. Raises FieldError.
+    """
     words = [Word(each, _expanded(each.text(), _REFERENCE, environment)) for each in parts]
     script = _script_at(words)
     if script is None:
@@ -68,7 +72,9 @@ def _expanded(text: str, pattern: re.Pattern[str], environment: Mapping[str, Fie
 
     def value(match: re.Match[str]) -> str:
         entry = environment.get(next(group for group in match.groups() if group))
-        return match.group() if entry is None or entry.at("value").absent else entry.at("value").text()
+        return (
+            match.group() if entry is None or entry.at("value").absent else entry.at("value").text()
+        )
 
     return pattern.sub(value, text)
 

@@ -10,38 +10,53 @@ from inferplan.policies.subjects.programs import image_of
 from inferplan.tables import table
 
 _TABLE = table("policies/subjects/serving.toml")
-_ENGINES: Mapping[str, Mapping[str, Any]] = {name: row for name, row in _TABLE.items() if isinstance(row, dict) and "program" in row}
+_ENGINES: Mapping[str, Mapping[str, Any]] = {
+    name: row for name, row in _TABLE.items() if isinstance(row, dict) and "program" in row
+}
 # No server has this name.
 _NONE = r"(?!)"
 
 
 def engine_of(container: Container) -> str:
-    """The engine that the command names, or that the image is one of unless the container only pulls it; "" if none is known."""
+    """The engine that the command names, or that the image is one of unless the container only
+    pulls it; "" if none is known.
+    """
     named = next((name for name in _ENGINES if _names(name, container)), "")
     return named or next((name for name in _ENGINES if _is(name, container)), "")
 
 
 def _is(name: str, container: Container) -> bool:
-    """True if the image of a container, or what it reads, is that of an engine, and its entrypoint starts."""
+    """True if the image of a container, or what it reads, is that of an engine, and its entrypoint
+    starts.
+    """
     row, image = _ENGINES[name], image_of(container.at("image"))
-    if not (re.fullmatch(row.get("image", _NONE), image.base) or re.search(row.get("name", _NONE), image.name)):
+    if not (
+        re.fullmatch(row.get("image", _NONE), image.base)
+        or re.search(row.get("name", _NONE), image.name)
+    ):
         return container.at("command").absent and bool(container.variables(row.get("marks", _NONE)))
     # A container without accelerators that runs another command only pulls the image.
     return container.at("command").absent or container.accelerated
 
 
 def started_engine(container: Container) -> str:
-    """The engine that the container starts. A follower only joins an engine that another pod starts."""
+    """The engine that the container starts. A follower only joins an engine that another pod
+    starts.
+    """
     name = engine_of(container)
     return name if name and (container.at("command").absent or _names(name, container)) else ""
 
 
 def _names(name: str, container: Container) -> bool:
-    return any(re.fullmatch(_ENGINES[name]["program"], word.rpartition("/")[2]) for word in container.words)
+    return any(
+        re.fullmatch(_ENGINES[name]["program"], word.rpartition("/")[2]) for word in container.words
+    )
 
 
 def key_of(engine: str) -> Mapping[str, Any]:
-    """The row of the table for an engine: where its servers take their key, and what switches it off."""
+    """The row of the table for an engine: where its servers take their key, and what switches it
+    off.
+    """
     return _ENGINES[engine]
 
 
@@ -49,14 +64,20 @@ def switches_off(container: Container, engine: str) -> Iterator[Field]:
     """The words and variables that switch the key of a server off. Raises FieldError."""
     off = _ENGINES[engine].get("off", ())
     yield from (word.field for word in container.arguments if word.text in off)
-    yield from (entry for name, entry in container.environment().items() if f"{name}={entry.at('value').text()}" in off)
+    yield from (
+        entry
+        for name, entry in container.environment().items()
+        if f"{name}={entry.at('value').text()}" in off
+    )
 
 
 def _is_engine(container: Container) -> bool:
     name = engine_of(container)
     if not name or "fronts" not in _ENGINES[name]:
         return bool(name)
-    has_key = "off" in _ENGINES[name] or not container.environment().keys().isdisjoint(_ENGINES[name].get("variables", ()))
+    has_key = "off" in _ENGINES[name] or not container.environment().keys().isdisjoint(
+        _ENGINES[name].get("variables", ())
+    )
     return not has_key or any(True for _ in switches_off(container, name))
 
 
@@ -69,7 +90,9 @@ def model_of(container: Container) -> str:
     """The model on the command line of a server, "" if there is none."""
     kserve = container.at("modelFormat", "name").text() == "huggingface"
     image = image_of(container.at("image"))
-    if not kserve and not any(re.search(_TABLE["servers"], text) for text in (image.name, *container.words)):
+    if not kserve and not any(
+        re.search(_TABLE["servers"], text) for text in (image.name, *container.words)
+    ):
         return ""
     model = container.option(*_TABLE["options"])
     if model is not None:
@@ -85,7 +108,9 @@ def _positional(container: Container, engine: Mapping[str, Any]) -> str:
     """The first argument of the engine's `serve` that is not an option or the value of one."""
     words = list(container.arguments)
     texts = [each.text.rpartition("/")[2] for each in words]
-    start = next((place for place, text in enumerate(texts) if re.fullmatch(engine["program"], text)), None)
+    start = next(
+        (place for place, text in enumerate(texts) if re.fullmatch(engine["program"], text)), None
+    )
     if start is not None:
         words = words[start + 1 :]
     elif not container.at("command").absent:
@@ -100,11 +125,21 @@ def _positional(container: Container, engine: Mapping[str, Any]) -> str:
         option = word.text.startswith("-")
         if not option and not value_follows:
             return word.text
-        value_follows = option and "=" not in word.text and not re.match(engine["switches"], word.text.replace("_", "-"))
+        value_follows = (
+            option
+            and "=" not in word.text
+            and not re.match(engine["switches"], word.text.replace("_", "-"))
+        )
     return ""
 
 
 def server_keys(pod: PodTemplate) -> Iterator[Field]:
     """The fields with the names of the Secrets that hold the pod's own key. Raises FieldError."""
-    entries = (entry for container in engine_containers(pod) for entry in container.variables(_TABLE["keys"]))
-    yield from (name for entry in entries if (name := entry.at("valueFrom", "secretKeyRef", "name")).text())
+    entries = (
+        entry
+        for container in engine_containers(pod)
+        for entry in container.variables(_TABLE["keys"])
+    )
+    yield from (
+        name for entry in entries if (name := entry.at("valueFrom", "secretKeyRef", "name")).text()
+    )

@@ -9,16 +9,30 @@ _LISTS = ("containers", "initContainers", "ephemeralContainers")
 # Keys of Argo Workflows, Tekton and Knative Eventing with one container, or a list of containers.
 _LOOSE = ("container", "script", "steps", "sidecars", "stepTemplate")
 # Fields that only pods, containers and their templates have.
-_TELLTALE = ("securityContext", "podSecurityContext", "hostPath", "hostNetwork", "hostPID", "hostIPC", "privileged", "podSpecPatch")
+_TELLTALE = (
+    "securityContext",
+    "podSecurityContext",
+    "hostPath",
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "privileged",
+    "podSpecPatch",
+)
 
 
 def holds_pods(inputs: Any) -> bool:
     """True if `inputs` contains containers, or an unknown value in place of them."""
-    return any(_has_lists(each) or any(_is_loose(each.get(name)) for name in _LOOSE) for each in maps_in(inputs))
+    return any(
+        _has_lists(each) or any(_is_loose(each.get(name)) for name in _LOOSE)
+        for each in maps_in(inputs)
+    )
 
 
 def holds_settings_of_pods(inputs: Any) -> bool:
-    """True if `inputs` contains security settings of a pod. In a schema, such fields are maps with a `type`, which do not count."""
+    """True if `inputs` contains security settings of a pod. In a schema, such fields are maps with
+    a `type`, which do not count.
+    """
     settings = (each[name] for each in maps_in(inputs) for name in _TELLTALE if name in each)
     return any(not (isinstance(each, dict) and "type" in each) for each in settings)
 
@@ -26,9 +40,17 @@ def holds_settings_of_pods(inputs: Any) -> bool:
 def pods_at(top: Field) -> Iterator[tuple[Field, Field, tuple[Field, ...]]]:
     """The metadata, spec and loose containers of each pod below `top`. Raises FieldError."""
     spec = top.at("spec")
-    owner = next((each for each in map(spec.at, ("workflowSpec", "taskSpec")) if not each.absent), spec)
+    owner = next(
+        (each for each in map(spec.at, ("workflowSpec", "taskSpec")) if not each.absent), spec
+    )
     maps = tuple(_maps_below(top))
-    loose = tuple(each for map_ in maps for name in _LOOSE if _is_loose(map_.value.get(name)) for each in map_.at(name).items())
+    loose = tuple(
+        each
+        for map_ in maps
+        for name in _LOOSE
+        if _is_loose(map_.value.get(name))
+        for each in map_.at(name).items()
+    )
     if loose:
         yield owner.at("podMetadata"), owner, loose
     for map_ in maps:
@@ -55,7 +77,10 @@ def _has_lists(map_: dict[str, Any]) -> bool:
 
 
 def _is_list(value: Any) -> bool:
-    return value is UNKNOWN or (isinstance(value, list) and any(isinstance(each, dict) and "image" in each for each in value))
+    return value is UNKNOWN or (
+        isinstance(value, list)
+        and any(isinstance(each, dict) and "image" in each for each in value)
+    )
 
 
 def _is_loose(value: Any) -> bool:

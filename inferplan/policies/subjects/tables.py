@@ -1,8 +1,11 @@
 """Rules as tables: rows that say which values a field of a kind must or must not have.
 
-A row has `kinds` (`aws:ec2:Subnet`, or `kubernetes:karpenter.sh:*` for a group), a `path` (keys separated by dots; `*` is each item of a list,
-a first `**` any depth; `\\.` is a dot in a key) or several `paths`, one test and a `problem`. `when` is a map of paths and values: the row applies only if each
-field has one of its values, or is not set if there are none. With `each`, the path of a list, `path` and `when` are those of its items. Booleans and numbers are compared as text, because Kubernetes and AWS accept both.
+A row has `kinds` (`aws:ec2:Subnet`, or `kubernetes:karpenter.sh:*` for a group), a `path` (keys
+separated by dots; `*` is each item of a list, a first `**` any depth; `\\.` is a dot in a key) or
+several `paths`, one test and a `problem`. `when` is a map of paths and values: the row applies only
+if each field has one of its values, or is not set if there are none. With `each`, the path of a
+list, `path` and `when` are those of its items. Booleans and numbers are compared as text, because
+Kubernetes and AWS accept both.
 """
 
 import re
@@ -29,7 +32,9 @@ _DOT = re.compile(r"(?<!\\)\.")
 
 
 def _texts(field: Field) -> list[str]:
-    """The values of a field, or of the parts of a list or map, as text, none if it is absent. Raises FieldError."""
+    """The values of a field, or of the parts of a list or map, as text, none if it is absent.
+    Raises FieldError.
+    """
     value = field.value
     if isinstance(value, list):
         return [text for each in field.each() for text in _texts(each)]
@@ -55,7 +60,8 @@ def _opens(field: Field) -> bool:
         return False
 
 
-# The tests of a row, by key: whether a field is wrong. Except for `must`, `mustMatch` and `mustBeSet`, an absent field is right.
+# The tests of a row, by key: whether a field is wrong. Except for `must`, `mustMatch` and
+# `mustBeSet`, an absent field is right.
 _TESTS: Mapping[str, Callable[[Field, Any], bool]] = {
     "must": lambda field, values: _texts(field)[:1] == [] or not set(_texts(field)) <= set(values),
     "may": lambda field, values: not set(_texts(field)) <= set(values),
@@ -84,11 +90,19 @@ class Table:
     def subject(self, *more: str) -> Subject:
         """The kinds of the rows and the kinds `more`."""
         kinds = frozenset(self._rows)
-        return Subject("object", kinds | set(more), lambda resource: (resource,), also=lambda resource: group_of(resource.kind) in kinds)
+        return Subject(
+            "object",
+            kinds | set(more),
+            lambda resource: (resource,),
+            also=lambda resource: group_of(resource.kind) in kinds,
+        )
 
     def check(self, resource: Resource, _: Parameters) -> Violations:
         """The violations of a resource. Raises FieldError."""
-        return violations_of((*self._rows.get(resource.kind, ()), *self._rows.get(group_of(resource.kind), ())), resource)
+        return violations_of(
+            (*self._rows.get(resource.kind, ()), *self._rows.get(group_of(resource.kind), ())),
+            resource,
+        )
 
 
 def group_of(kind: str) -> str:
@@ -103,9 +117,21 @@ def violations_of(rows: Iterable[Row], part: Part) -> Violations:
         try:
             (test,) = row.keys() & _TESTS.keys()
             for each in part.at(*row["each"].split(".")).each() if "each" in row else (part,):
-                if all(_is_one_of(field, values) for path, values in row.get("when", {}).items() for field in _fields(each, path)):
-                    fields = (field for path in row.get("paths") or [row["path"]] for field in _fields(each, path))
-                    yield from (violation(field, row["problem"]) for field in fields if _TESTS[test](field, row[test]))
+                if all(
+                    _is_one_of(field, values)
+                    for path, values in row.get("when", {}).items()
+                    for field in _fields(each, path)
+                ):
+                    fields = (
+                        field
+                        for path in row.get("paths") or [row["path"]]
+                        for field in _fields(each, path)
+                    )
+                    yield from (
+                        violation(field, row["problem"])
+                        for field in fields
+                        if _TESTS[test](field, row[test])
+                    )
         except FieldError as error:
             first_error = first_error or error
     if first_error is not None:
@@ -130,6 +156,10 @@ def entries_below(field: Field) -> Iterator[tuple[str | int, Field]]:
     if field.unknown:
         return
     if isinstance(field.value, dict | list):
-        for each in field.each() if isinstance(field.value, list) else (item for _key, item in field.entries()):
+        for each in (
+            field.each()
+            if isinstance(field.value, list)
+            else (item for _key, item in field.entries())
+        ):
             yield each.keys[-1], each
             yield from entries_below(each)

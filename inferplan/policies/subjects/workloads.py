@@ -20,11 +20,16 @@ _RAY = ("kubernetes:ray.io:RayCluster", RAY_SERVICE)
 GROUPS = (LEADER_WORKER_SET, *_RAY, *kserve.SERVICES)
 """Kinds of serving operators that make pods of several templates."""
 SERVING_WORKLOADS = (*WORKLOADS, *GROUPS)
-SCALERS: Final = ("kubernetes:autoscaling:HorizontalPodAutoscaler", "kubernetes:keda.sh:ScaledObject")
+SCALERS: Final = (
+    "kubernetes:autoscaling:HorizontalPodAutoscaler",
+    "kubernetes:keda.sh:ScaledObject",
+)
 
 
 def copies_of(pod: PodTemplate, *, least: bool = False) -> float:
-    """The number of pods of a template, at most or at the `least` if an autoscaler changes it. Raises FieldError."""
+    """The number of pods of a template, at most or at the `least` if an autoscaler changes it.
+    Raises FieldError.
+    """
     resource = pod.resource
     if resource.kind == LEADER_WORKER_SET:
         groups = resource.at("spec", "replicas").number() or 1
@@ -54,19 +59,26 @@ def _ray_copies(pod: PodTemplate, *, least: bool) -> float:
 def count_of(pod: PodTemplate) -> Field:
     if pod.resource.kind in kserve.SERVICES:
         owner = kserve.owner_of(pod.spec)
-        return owner.at("minReplicas" if pod.resource.kind == kserve.INFERENCE_SERVICE else "replicas")
+        return owner.at(
+            "minReplicas" if pod.resource.kind == kserve.INFERENCE_SERVICE else "replicas"
+        )
     return pod.resource.at("spec", "replicas")
 
 
 def labels_of(pod: PodTemplate) -> dict[str, str]:
-    """The labels of the pods of a template, including those that an operator adds. Raises FieldError."""
+    """The labels of the pods of a template, including those that an operator adds. Raises
+    FieldError.
+    """
     labels = labels_at(pod.metadata.at("labels"))
     if pod.resource.kind in kserve.SERVICES:
         return kserve.labels_of(pod.spec, pod.resource) | labels
     if pod.resource.kind == LEADER_WORKER_SET:
         labels["leaderworkerset.sigs.k8s.io/name"] = pod.resource.object_name
     if pod.resource.kind in _RAY:
-        labels |= {"ray.io/is-ray-node": "yes", "ray.io/node-type": "head" if _ray_group(pod) is None else "worker"}
+        labels |= {
+            "ray.io/is-ray-node": "yes",
+            "ray.io/node-type": "head" if _ray_group(pod) is None else "worker",
+        }
     return labels
 
 
@@ -77,7 +89,9 @@ def _ray_group(pod: PodTemplate) -> Field | None:
 
 
 def group_size_of(pod: PodTemplate) -> float:
-    """The number of pods of one engine, which is above 1 only for LeaderWorkerSets and KServe. Raises FieldError."""
+    """The number of pods of one engine, which is above 1 only for LeaderWorkerSets and KServe.
+    Raises FieldError.
+    """
     if pod.resource.kind in kserve.SERVICES:
         return kserve.group_size(pod.spec)
     if pod.resource.kind == LEADER_WORKER_SET:
@@ -93,7 +107,9 @@ def strategy_of(pod: PodTemplate) -> Field:
 
 
 def update_of(pod: PodTemplate, strategy: Field) -> Field:
-    """The limits of a rolling update below the settings of a rollout, where the kind of the workload has them."""
+    """The limits of a rolling update below the settings of a rollout, where the kind of the
+    workload has them.
+    """
     names = {LEADER_WORKER_SET: "rollingUpdateConfiguration", ROLLOUT: "canary"}
     return strategy.at(names.get(pod.resource.kind, "rollingUpdate"))
 
@@ -107,11 +123,15 @@ def rollout_of(pod: PodTemplate) -> tuple[int, int]:
     if strategy.at("type").text() == "Recreate":
         return 0, replicas
     update = update_of(pod, strategy)
-    return share(update.at("maxSurge"), replicas, up=True), share(update.at("maxUnavailable"), replicas, up=False)
+    return share(update.at("maxSurge"), replicas, up=True), share(
+        update.at("maxUnavailable"), replicas, up=False
+    )
 
 
 def share(field: Field, replicas: int, *, up: bool) -> int:
-    """A number of pods, or a percentage of `replicas`, as a number; 25% by default. Raises FieldError."""
+    """A number of pods, or a percentage of `replicas`, as a number; 25% by default. Raises
+    FieldError.
+    """
     text = field.text() or "25%"
     number = amount(text.removesuffix("%"))
     if number is None:
@@ -124,38 +144,63 @@ def share(field: Field, replicas: int, *, up: bool) -> int:
 
 def scaled_by(scaler: Resource, workload: Resource) -> bool:
     target = scaler.at("spec", "scaleTargetRef")
-    if scaler.namespace != workload.namespace or (target.at("kind").text() or "Deployment") != workload.short_kind:
+    if (
+        scaler.namespace != workload.namespace
+        or (target.at("kind").text() or "Deployment") != workload.short_kind
+    ):
         return False
     return target.at("name").text() == workload.object_name
 
 
 def least_replicas(stack: Stack, workload: Resource) -> float:
-    """The smallest number of replicas: the largest minimum of its autoscalers, without one the declared number. Raises FieldError."""
-    return max((least for least, _ in _ranges(stack, workload)), default=workload.at("spec", "replicas").number_or(1))
+    """The smallest number of replicas: the largest minimum of its autoscalers, without one the
+    declared number. Raises FieldError.
+    """
+    return max(
+        (least for least, _ in _ranges(stack, workload)),
+        default=workload.at("spec", "replicas").number_or(1),
+    )
 
 
 def most_copies(stack: Stack, pod: PodTemplate) -> float:
-    """The largest number of pods of a template: the declared one or the maximum of the autoscaler. Raises FieldError."""
+    """The largest number of pods of a template: the declared one or the maximum of the autoscaler.
+    Raises FieldError.
+    """
     declared = copies_of(pod)
     if pod.resource.kind not in (*WORKLOADS, LEADER_WORKER_SET):
         return declared
     most = max((most for _, most in _ranges(stack, pod.resource)), default=None)
-    return declared if most is None else declared / (pod.resource.at("spec", "replicas").number() or 1) * most
+    return (
+        declared
+        if most is None
+        else declared / (pod.resource.at("spec", "replicas").number() or 1) * most
+    )
 
 
 def _ranges(stack: Stack, workload: Resource) -> Iterator[tuple[float, float]]:
-    """The least and the most replicas by each autoscaler of a workload, with the defaults of its kind. Raises FieldError."""
+    """The least and the most replicas by each autoscaler of a workload, with the defaults of its
+    kind. Raises FieldError.
+    """
     for scaler in matching(stack.of(*SCALERS), lambda each: scaled_by(each, workload)):
-        least, most = (scaler.at("spec", field).number_or(default) for field, default in SCALER_BOUNDS[scaler.short_kind])
+        least, most = (
+            scaler.at("spec", field).number_or(default)
+            for field, default in SCALER_BOUNDS[scaler.short_kind]
+        )
         yield least, most
 
 
 def least_pods(stack: Stack, pod: PodTemplate) -> float:
-    return copies_of(pod, least=True) if pod.resource.kind in GROUPS else least_replicas(stack, pod.resource)
+    return (
+        copies_of(pod, least=True)
+        if pod.resource.kind in GROUPS
+        else least_replicas(stack, pod.resource)
+    )
 
 
 def pods_of(stack: Stack) -> Iterator[PodTemplate]:
-    """The pod templates of all workloads, including those of serving operators. It records what it cannot read."""
+    """The pod templates of all workloads, including those of serving operators. It records what it
+    cannot read.
+    """
     for workload in stack.of(*SERVING_WORKLOADS):
         with stack.unreadable:
             yield from workload.parts(PODS)
@@ -170,12 +215,29 @@ def engines_of(stack: Stack) -> Iterator[PodTemplate]:
 
 
 def selecting(stack: Stack, kind: str, pod: PodTemplate, *path: str) -> Iterator[Resource]:
-    """The resources of `kind` in the pod's namespace whose label selector at `path` matches the pod. Raises FieldError."""
+    """The resources of `kind` in the pod's namespace whose label selector at `path` matches the
+    pod. Raises FieldError.
+    """
     labels = labels_of(pod)
-    return matching(stack.of(kind), lambda each: each.namespace == pod.resource.namespace and matches_labels(each.at(*path), labels))
+    return matching(
+        stack.of(kind),
+        lambda each: (
+            each.namespace == pod.resource.namespace and matches_labels(each.at(*path), labels)
+        ),
+    )
 
 
 def claims_of(pod: PodTemplate, *, writing: bool) -> set[tuple[str, str]]:
-    """Namespace and name of a pod's PersistentVolumeClaims; with `writing`, only those that it can write to. Raises FieldError."""
-    claims = [claim for claim in pod.select("volumes", "*", "persistentVolumeClaim") if claim.at("claimName").text()]
-    return {(pod.resource.namespace, each.at("claimName").text()) for each in claims if not (writing and each.at("readOnly").flag())}
+    """Namespace and name of a pod's PersistentVolumeClaims; with `writing`, only those that it can
+    write to. Raises FieldError.
+    """
+    claims = [
+        claim
+        for claim in pod.select("volumes", "*", "persistentVolumeClaim")
+        if claim.at("claimName").text()
+    ]
+    return {
+        (pod.resource.namespace, each.at("claimName").text())
+        for each in claims
+        if not (writing and each.at("readOnly").flag())
+    }

@@ -1,7 +1,8 @@
 """The simulated cluster: a real Kubernetes control plane on this computer, with fake nodes.
 
     cluster = start("local", progress)   # reuses, repairs or creates
-    cluster.server, cluster.kubeconfig   # https://127.0.0.1:PORT, a file that only its owner can read
+    cluster.server, cluster.kubeconfig   # https://127.0.0.1:PORT, a file that only its owner can
+    read
     cluster.api()                        # a client of the API server
     delete("local")
 

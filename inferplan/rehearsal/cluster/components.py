@@ -1,14 +1,21 @@
-"""The five programs of a cluster, which listen on 127.0.0.1 or a socket: command lines, health endpoints, and the cluster's files."""
+"""The five programs of a cluster, which listen on 127.0.0.1 or a socket: command lines, health
+endpoints, and the cluster's files.
+"""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from inferplan.rehearsal.cluster.api import Api
+from inferplan.kube.api import Api
 from inferplan.tables import table
 
-_COMPONENTS, OPERATORS = table("rehearsal/cluster/components.toml"), table("rehearsal/cluster/operators.toml")
-_PROGRAMS = {program: row for each in OPERATORS.values() for program, row in each["programs"].items()}
+_COMPONENTS, OPERATORS = (
+    table("rehearsal/cluster/components.toml"),
+    table("rehearsal/cluster/operators.toml"),
+)
+_PROGRAMS = {
+    program: row for each in OPERATORS.values() for program, row in each["programs"].items()
+}
 _TABLE = _COMPONENTS | _PROGRAMS
 
 ETCD, API_SERVER = "etcd", "kube-apiserver"
@@ -17,7 +24,9 @@ OPERATOR_PROGRAMS = tuple(_PROGRAMS)
 
 STUBS, PROXY, PROXY_WORKER, SERVER = "stubs", "proxy", "proxy-worker", "server"
 SERVING = (PROXY_WORKER, PROXY, STUBS, SERVER)
-"""Processes that answer requests to the models of a cluster (`rehearsal/serving`); they stop before the components."""
+"""Processes that answer requests to the models of a cluster (`rehearsal/serving`); they stop before
+the components.
+"""
 
 COMPONENTS = tuple(_COMPONENTS)
 """In the order in which they start; they stop in reverse order."""
@@ -43,7 +52,9 @@ class Layout:
 
     @property
     def pki(self) -> Path:
-        """The directory of keys and certificates, among them `ca.crt`; the administrator's token is in `admin.csv`."""
+        """The directory of keys and certificates, among them `ca.crt`; the administrator's token is
+        in `admin.csv`.
+        """
         return self.directory / "pki"
 
     @property
@@ -64,7 +75,11 @@ class Layout:
 
 
 def arguments(component: str, layout: Layout) -> list[str]:
-    values = {"directory": layout.directory, "port": layout.ports.get(component), "ports": layout.ports}
+    values = {
+        "directory": layout.directory,
+        "port": layout.ports.get(component),
+        "ports": layout.ports,
+    }
     return [each.format_map(values) for each in _TABLE[component]["arguments"]]
 
 
@@ -75,7 +90,9 @@ def health_url(component: str, layout: Layout) -> str | None:
 
 
 def scheduler_configuration(layout: Layout) -> bytes:
-    """The scheduler's configuration: one replica, no request limit, and a retry of pending pods within two seconds."""
+    """The scheduler's configuration: one replica, no request limit, and a retry of pending pods
+    within two seconds.
+    """
     settings = table("rehearsal/cluster/commands.toml")["scheduler"]
     connection = {"kubeconfig": str(layout.kubeconfig), **settings["clientConnection"]}
     document = {**settings, "clientConnection": connection}

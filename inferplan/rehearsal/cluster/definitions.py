@@ -1,14 +1,16 @@
-"""Install the pinned CustomResourceDefinitions of an API group in a simulated cluster, or update them to the pinned version."""
+"""Install the pinned CustomResourceDefinitions of an API group in a simulated cluster, or update
+them to the pinned version.
+"""
 
 import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
 
-from inferplan.rehearsal.cluster.api import Api, ApiError, UnknownKindError
+from inferplan.errors import ClusterError
+from inferplan.kube.api import Api, ApiError, UnknownKindError
+from inferplan.progress import Progress
 from inferplan.rehearsal.cluster.record import Cluster
-from inferplan.rehearsal.errors import ClusterError
-from inferplan.rehearsal.progress import Progress
 
 _PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MANAGER = "inferplan-definitions"
@@ -17,7 +19,9 @@ _POLL_SECONDS = 0.05
 
 
 def installer(cluster: Cluster, progress: Progress) -> Callable[[str], bool]:
-    """A function that installs the definitions of an API group, and returns False if none are pinned."""
+    """A function that installs the definitions of an API group, and returns False if none are
+    pinned.
+    """
 
     def install(group: str) -> bool:
         from inferplan.rehearsal.toolchain import crd_documents, crd_groups
@@ -28,7 +32,12 @@ def installer(cluster: Cluster, progress: Progress) -> Callable[[str], bool]:
             try:
                 for definition in crd_documents(group, progress):
                     if definition["kind"] == "CustomResourceDefinition":
-                        api.apply(f"{_PATH}/{definition['metadata']['name']}", definition, manager=_MANAGER, force=True)
+                        api.apply(
+                            f"{_PATH}/{definition['metadata']['name']}",
+                            definition,
+                            manager=_MANAGER,
+                            force=True,
+                        )
                         await_served(api, definition)
             except ApiError as error:
                 problem = f"the API server rejected the definitions of {group}: {error.message}"
@@ -48,9 +57,17 @@ def await_served(api: Api, definition: dict[str, Any]) -> None:
             api.resource(f"{spec['group']}/{version}", spec["names"]["kind"])
         except UnknownKindError as missing:
             if time.monotonic() > deadline:
-                problem = f"{definition['metadata']['name']} was applied, but is not served after {_SERVED_SECONDS:.0f} s"
-                remedy = "run the same command again; if it fails again, delete the cluster with inferplan down --cluster"
+                problem = (
+                    f"{definition['metadata']['name']} was applied, but is not served after"
+                    f" {_SERVED_SECONDS:.0f} s"
+                )
+                remedy = (
+                    "run the same command again; if it fails again, delete the cluster with"
+                    " inferplan down --cluster"
+                )
                 raise ClusterError(problem, remedy) from missing
         else:
             return
-        time.sleep(_POLL_SECONDS)  # discovery has no watch, and lags behind the Established condition
+        time.sleep(
+            _POLL_SECONDS
+        )  # discovery has no watch, and lags behind the Established condition

@@ -1,4 +1,6 @@
-"""Start, reuse, repair and delete a simulated cluster, one run at a time for a name. Data is kept if possible."""
+"""Start, reuse, repair and delete a simulated cluster, one run at a time for a name. Data is kept
+if possible.
+"""
 
 import os
 import time
@@ -6,15 +8,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from inferplan.documents.files import disk_faults, exclusive
+from inferplan.errors import ClusterError
+from inferplan.kube.api import Api
+from inferplan.progress import Notice, Progress, silent
 from inferplan.rehearsal.cluster import processes
-from inferplan.rehearsal.cluster.api import Api
 from inferplan.rehearsal.cluster.components import API_SERVER, COMPONENTS, ETCD, Layout, health_url
 from inferplan.rehearsal.cluster.making import clear, make, programs_digest, repair
-from inferplan.rehearsal.cluster.record import Cluster, Record, cluster_directories, cluster_directory, handle, lock_file, read_record
+from inferplan.rehearsal.cluster.record import (
+    Cluster,
+    Record,
+    cluster_directories,
+    cluster_directory,
+    handle,
+    lock_file,
+    read_record,
+)
 from inferplan.rehearsal.cluster.startup import identity
-from inferplan.rehearsal.errors import ClusterError
-from inferplan.rehearsal.files import disk_faults, exclusive
-from inferplan.rehearsal.progress import Notice, Progress, silent
 
 # A healthy component on a busy computer may answer late, or report a problem for a moment.
 _PATIENCE_SECONDS = 15.0
@@ -26,9 +36,14 @@ State = Literal["absent", "stopped", "broken", "running"]
 
 
 def start(name: str, progress: Progress = silent) -> Cluster:
-    """A running cluster `name`: reused, repaired or created (4 s on 2 cores, after a build of minutes, once). Raises RehearsalError."""
+    """A running cluster `name`: reused, repaired or created (4 s on 2 cores, after a build of
+    minutes, once). Raises RehearsalError.
+    """
     directory = cluster_directory(name)
-    with disk_faults(directory), exclusive(lock_file(directory), f"start the cluster {name}", progress):
+    with (
+        disk_faults(directory),
+        exclusive(lock_file(directory), f"start the cluster {name}", progress),
+    ):
         record = read_record(directory)
         reason = _unfit(directory, record)
         if record is not None and not reason:
@@ -55,7 +70,9 @@ def _unfit(directory: Path, record: Record | None) -> str:
 
 
 def delete(name: str, progress: Progress = silent) -> bool:
-    """End the cluster's processes and delete its data. Returns False if there is none. Raises RehearsalError."""
+    """End the cluster's processes and delete its data. Returns False if there is none. Raises
+    RehearsalError.
+    """
     directory = cluster_directory(name)
     lock = lock_file(directory)
     if not (directory.exists() or lock.exists() or processes.running(directory)):
@@ -85,10 +102,18 @@ def clusters() -> tuple[str, ...]:
 
 
 def problems(directory: Path, record: Record) -> dict[str, str]:
-    """Problems by component, {} if the cluster in `directory` is healthy and still the recorded one."""
-    running = {component: pids for component, pids in processes.running(directory).items() if component in COMPONENTS}
+    """Problems by component, {} if the cluster in `directory` is healthy and still the recorded
+    one.
+    """
+    running = {
+        component: pids
+        for component, pids in processes.running(directory).items()
+        if component in COMPONENTS
+    }
     failing = {component: "is not running" for component in COMPONENTS if component not in running}
-    failing |= {component: f"runs {len(pids)} times" for component, pids in running.items() if len(pids) > 1}
+    failing |= {
+        component: f"runs {len(pids)} times" for component, pids in running.items() if len(pids) > 1
+    }
     layout = Layout(directory, record.ports)
     api = layout.api()
     for component in running:

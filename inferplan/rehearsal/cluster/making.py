@@ -1,4 +1,6 @@
-"""Create a cluster, repair one, or upgrade its control plane. On failure all end every process that they started, and keep the logs."""
+"""Create a cluster, repair one, or upgrade its control plane. On failure all end every process that
+they started, and keep the logs.
+"""
 
 import hashlib
 import shutil
@@ -6,6 +8,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from inferplan.documents.files import write_atomically
+from inferplan.errors import ClusterError
+from inferplan.progress import Notice, Progress
 from inferplan.rehearsal.cluster import processes
 from inferplan.rehearsal.cluster.components import (
     API_SERVER,
@@ -18,11 +23,21 @@ from inferplan.rehearsal.cluster.components import (
     stage_configuration,
 )
 from inferplan.rehearsal.cluster.pki import kubeconfig_text, write_pki
-from inferplan.rehearsal.cluster.record import Cluster, Record, boot_id, forget_record, handle, write_record
-from inferplan.rehearsal.cluster.startup import PortTakenError, Startup, free_ports, is_free, is_served
-from inferplan.rehearsal.errors import ClusterError
-from inferplan.rehearsal.files import write_atomically
-from inferplan.rehearsal.progress import Notice, Progress
+from inferplan.rehearsal.cluster.record import (
+    Cluster,
+    Record,
+    boot_id,
+    forget_record,
+    handle,
+    write_record,
+)
+from inferplan.rehearsal.cluster.startup import (
+    PortTakenError,
+    Startup,
+    free_ports,
+    is_free,
+    is_served,
+)
 from inferplan.rehearsal.toolchain.build import Toolchain, ensure, ensure_source, toolchain_digest
 from inferplan.rehearsal.toolchain.pins import Source
 
@@ -48,7 +63,9 @@ def clear(directory: Path) -> None:
 
 
 def make(directory: Path, reason: str, progress: Progress) -> Cluster:
-    """A new cluster in `directory`, which must not exist; `reason` is why the previous one was deleted, or "". Raises RehearsalError."""
+    """A new cluster in `directory`, which must not exist; `reason` is why the previous one was
+    deleted, or "". Raises RehearsalError.
+    """
     toolchain = ensure(progress)
     for attempt in range(1, _ATTEMPTS + 1):
         layout = Layout(directory, free_ports())
@@ -57,14 +74,26 @@ def make(directory: Path, reason: str, progress: Progress) -> Cluster:
         except PortTakenError:
             if attempt == _ATTEMPTS:
                 raise
-            progress(Notice("another program took a port that was free a moment ago; starting again with other ports"))
+            progress(
+                Notice(
+                    "another program took a port that was free a moment ago; starting again with"
+                    " other ports"
+                )
+            )
             clear(directory)
             continue
-        return handle(directory, record, "recreated" if reason else "created", (reason,) if reason else ())
+        return handle(
+            directory, record, "recreated" if reason else "created", (reason,) if reason else ()
+        )
     raise AssertionError
 
 
-def _bring_up(layout: Layout, toolchain: Toolchain, progress: Progress, components: tuple[str, ...] = COMPONENTS) -> Record:
+def _bring_up(
+    layout: Layout,
+    toolchain: Toolchain,
+    progress: Progress,
+    components: tuple[str, ...] = COMPONENTS,
+) -> Record:
     _write_files(layout, toolchain)
     try:
         uid = Startup(layout, toolchain.programs, progress).bring_up(components)
@@ -80,33 +109,56 @@ def _write_files(layout: Layout, toolchain: Toolchain) -> None:
     layout.directory.mkdir(mode=0o700, exist_ok=True)
     if not (layout.pki / "admin.csv").exists():  # written last of all files
         write_pki(layout.pki)
-    write_atomically(layout.kubeconfig, kubeconfig_text(layout.pki, layout.server, f"inferplan-{layout.directory.name}"))
+    write_atomically(
+        layout.kubeconfig,
+        kubeconfig_text(layout.pki, layout.server, f"inferplan-{layout.directory.name}"),
+    )
     write_atomically(layout.directory / "scheduler.json", scheduler_configuration(layout))
     write_atomically(layout.directory / "stages.yaml", stage_configuration(toolchain.stages))
 
 
-def repair(directory: Path, record: Record, failing: dict[str, str], progress: Progress) -> Cluster | None:
-    """The recorded cluster with its failing components restarted and its data kept; None if that failed. Raises DiskFullError."""
+def repair(
+    directory: Path, record: Record, failing: dict[str, str], progress: Progress
+) -> Cluster | None:
+    """The recorded cluster with its failing components restarted and its data kept; None if that
+    failed. Raises DiskFullError.
+    """
     toolchain = ensure(progress)
     repairs = _repairs(record, failing)
     for text in repairs:
         progress(Notice(text))
     # Controllers reconnect to a restarted API server after a back-off; restarting them is faster.
-    everything = bool(failing.keys() & {ETCD, API_SERVER}) or any(text.startswith("runs ") for text in failing.values())
+    everything = bool(failing.keys() & {ETCD, API_SERVER}) or any(
+        text.startswith("runs ") for text in failing.values()
+    )
     components = COMPONENTS if everything else tuple(failing)
     processes.end(directory, components)
     new = _restart(directory, record.ports, toolchain, progress, components, repairs)
-    return handle(directory, new, "repaired", tuple(repairs)) if new and new.uid == record.uid else None
+    return (
+        handle(directory, new, "repaired", tuple(repairs))
+        if new and new.uid == record.uid
+        else None
+    )
 
 
 def _restart(
-    directory: Path, ports: dict[str, int], toolchain: Toolchain, progress: Progress, components: tuple[str, ...], repairs: list[str]
+    directory: Path,
+    ports: dict[str, int],
+    toolchain: Toolchain,
+    progress: Progress,
+    components: tuple[str, ...],
+    repairs: list[str],
 ) -> Record | None:
-    """Start `components` on their `ports`, or all on other ports if one is taken. Returns None if that failed."""
+    """Start `components` on their `ports`, or all on other ports if one is taken. Returns None if
+    that failed.
+    """
     problem = ""
     for _ in range(_ATTEMPTS):
         if taken := _taken(ports, components):
-            repairs.append(f"port {ports[taken[0]]} of {taken[0]} was taken by another program, so the cluster moved to other ports")
+            repairs.append(
+                f"port {ports[taken[0]]} of {taken[0]} was taken by another program, so the cluster"
+                " moved to other ports"
+            )
             progress(Notice(repairs[-1]))
             processes.end(directory)
             ports, components = free_ports(), COMPONENTS
@@ -123,7 +175,9 @@ def _restart(
 
 
 def _taken(ports: dict[str, int], components: tuple[str, ...]) -> list[str]:
-    """The components whose port stays taken: the kernel frees the port of a killed process a moment after it is gone."""
+    """The components whose port stays taken: the kernel frees the port of a killed process a moment
+    after it is gone.
+    """
     deadline = time.monotonic() + _PORT_SECONDS
     while taken := [each for each in components if each in LISTENING and not is_free(ports[each])]:
         if served := [each for each in taken if is_served(ports[each])]:
@@ -143,9 +197,11 @@ def _repairs(record: Record, failing: dict[str, str]) -> list[str]:
 
 
 def upgrade(cluster: Cluster, target: Source, progress: Progress) -> Cluster:
-    """The cluster with the control plane `target`, built if missing, on the same ports; its data stays in etcd. Raises RehearsalError.
+    """The cluster with the control plane `target`, built if missing, on the same ports; its data
+    stays in etcd. Raises RehearsalError.
 
-    Its record keeps the old version: the next `start` of the cluster repairs it with the programs that this checkout pins.
+    Its record keeps the old version: the next `start` of the cluster repairs it with the programs
+    that this checkout pins.
     """
     directory = ensure_source(target, progress)
     programs = ensure(progress).programs | {name: directory / name for name, _ in target.programs}

@@ -1,4 +1,6 @@
-"""Keys and certificates of one simulated cluster, valid on 127.0.0.1, and the administrator's token."""
+"""Keys and certificates of one simulated cluster, valid on 127.0.0.1, and the administrator's
+token.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inferplan.rehearsal.cluster.api import admin_token
-from inferplan.rehearsal.files import write_atomically
+from inferplan.documents.files import write_atomically
+from inferplan.kube.api import admin_token
 from inferplan.tables import table
 
 if TYPE_CHECKING:
@@ -25,26 +27,42 @@ _CLOCK_SKEW = datetime.timedelta(days=1)
 
 
 def write_pki(directory: Path) -> None:
-    """Write certificate and key of each row of `pki.toml`, `tokens.key` and the token in `admin.csv` to `directory`, mode 0600."""
+    """Write certificate and key of each row of `pki.toml`, `tokens.key` and the token in
+    `admin.csv` to `directory`, mode 0600.
+    """
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     directory.mkdir(mode=0o700, exist_ok=True)
-    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in (*_TABLE["certificates"], "tokens")}
+    keys = {
+        name: ec.generate_private_key(ec.SECP256R1())
+        for name in (*_TABLE["certificates"], "tokens")
+    }
     for name, row in _TABLE["certificates"].items():
-        signed = certificate(name, row["organization"], keys[name], (row["issuer"], keys[row["issuer"]]), tuple(row.get("purposes", ())))
+        signed = certificate(
+            name,
+            row["organization"],
+            keys[name],
+            (row["issuer"], keys[row["issuer"]]),
+            tuple(row.get("purposes", ())),
+        )
         write_atomically(directory / f"{name}.crt", signed.public_bytes(serialization.Encoding.PEM))
     for name, key in keys.items():
         write_atomically(directory / f"{name}.key", private_bytes(key))
     # Not a certificate, whose signature the API server would check at each request.
-    write_atomically(directory / "admin.csv", f"{secrets.token_urlsafe(32)},admin,admin,system:masters\n".encode())
+    write_atomically(
+        directory / "admin.csv",
+        f"{secrets.token_urlsafe(32)},admin,admin,system:masters\n".encode(),
+    )
 
 
 def private_bytes(key: EllipticCurvePrivateKey) -> bytes:
     from cryptography.hazmat.primitives import serialization
 
     plain = serialization.NoEncryption()
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain)
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain
+    )
 
 
 def certificate(
@@ -55,7 +73,9 @@ def certificate(
     purposes: tuple[str, ...],
     names: Sequence[str] = _TABLE["names"],
 ) -> x509.Certificate:
-    """A certificate with the DNS `names` that `issuer` signs for `purposes`; without purposes, an authority."""
+    """A certificate with the DNS `names` that `issuer` signs for `purposes`; without purposes, an
+    authority.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -76,29 +96,54 @@ def certificate(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCK_SKEW)
         .not_valid_after(now + _VALID)
-        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None), critical=True)
-        .add_extension(x509.KeyUsage(key_cert_sign=is_authority, crl_sign=is_authority, **usages), critical=True)
+        .add_extension(
+            x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None),
+            critical=True,
+        )
+        .add_extension(
+            x509.KeyUsage(key_cert_sign=is_authority, crl_sign=is_authority, **usages),
+            critical=True,
+        )
     )
     if is_authority:
-        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        builder = builder.add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+        )
     else:
         addresses = [x509.IPAddress(ipaddress.ip_address(each)) for each in _TABLE["addresses"]]
         builder = (
-            builder.add_extension(x509.ExtendedKeyUsage([getattr(ExtendedKeyUsageOID, each) for each in purposes]), critical=False)
-            .add_extension(x509.SubjectAlternativeName([*map(x509.DNSName, names), *addresses]), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer[1].public_key()), critical=False)
+            builder.add_extension(
+                x509.ExtendedKeyUsage([getattr(ExtendedKeyUsageOID, each) for each in purposes]),
+                critical=False,
+            )
+            .add_extension(
+                x509.SubjectAlternativeName([*map(x509.DNSName, names), *addresses]), critical=False
+            )
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer[1].public_key()),
+                critical=False,
+            )
         )
     return builder.sign(issuer[1], hashes.SHA256())
 
 
 def write_service_certificate(directory: Path, pki: Path, names: tuple[str, ...]) -> None:
-    """Write `tls.crt`, `tls.key` and `ca.crt` to `directory`: a server and client with these DNS names, signed by the authority in `pki`."""
+    """Write `tls.crt`, `tls.key` and `ca.crt` to `directory`: a server and client with these DNS
+    names, signed by the authority in `pki`.
+    """
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     authority: Any = serialization.load_pem_private_key((pki / "ca.key").read_bytes(), None)
     key = ec.generate_private_key(ec.SECP256R1())
-    signed = certificate(names[0], "inferplan", key, ("ca", authority), ("SERVER_AUTH", "CLIENT_AUTH"), (*names, "localhost"))
+    signed = certificate(
+        names[0],
+        "inferplan",
+        key,
+        ("ca", authority),
+        ("SERVER_AUTH", "CLIENT_AUTH"),
+        (*names, "localhost"),
+    )
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomically(directory / "tls.crt", signed.public_bytes(serialization.Encoding.PEM))
     write_atomically(directory / "tls.key", private_bytes(key))
@@ -112,7 +157,12 @@ def kubeconfig_text(pki: Path, server: str, context: str) -> bytes:
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": context,
-        "clusters": [{"name": context, "cluster": {"server": server, "certificate-authority-data": authority}}],
+        "clusters": [
+            {
+                "name": context,
+                "cluster": {"server": server, "certificate-authority-data": authority},
+            }
+        ],
         "users": [{"name": context, "user": {"token": admin_token(pki)}}],
         "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
     }

@@ -1,4 +1,6 @@
-"""CustomResourceDefinitions of the projects that stacks use, from pinned Go modules (`crds.toml`) or our own in `definitions`."""
+"""CustomResourceDefinitions of the projects that stacks use, from pinned Go modules (`crds.toml`)
+or our own in `definitions`.
+"""
 
 import hashlib
 import json
@@ -8,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inferplan.rehearsal.errors import ToolchainError
-from inferplan.rehearsal.files import cache_directory, disk_faults, exclusive
-from inferplan.rehearsal.progress import Progress, StepFinished, StepStarted, silent
+from inferplan.documents.files import cache_directory, disk_faults, exclusive
+from inferplan.errors import ToolchainError
+from inferplan.progress import Progress, StepFinished, StepStarted, silent
 from inferplan.rehearsal.toolchain.go import Go, find_go, lock_file
 from inferplan.rehearsal.toolchain.gobuild import download
 from inferplan.tables import table
@@ -22,7 +24,9 @@ _LEAST_GO = (1, 26, 6)  # of Karpenter's module
 
 @dataclass(frozen=True, slots=True)
 class CrdSource:
-    """The source of the CRDs of some API groups: files of a Go module, whose `sum` is its `h1:` hash in go.sum."""
+    """The source of the CRDs of some API groups: files of a Go module, whose `sum` is its `h1:`
+    hash in go.sum.
+    """
 
     name: str
     groups: tuple[str, ...]
@@ -33,12 +37,21 @@ class CrdSource:
 
     def digest(self) -> str:
         """SHA-256 over the pin, the name of the directory with the copied files."""
-        return hashlib.sha256(json.dumps([self.module, self.version, self.sum, self.paths]).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps([self.module, self.version, self.sum, self.paths]).encode()
+        ).hexdigest()
 
 
 def crd_sources() -> tuple[CrdSource, ...]:
     return tuple(
-        CrdSource(name, tuple(row["groups"]), row["module"], row["version"], row["sum"], tuple(row["paths"]))
+        CrdSource(
+            name,
+            tuple(row["groups"]),
+            row["module"],
+            row["version"],
+            row["sum"],
+            tuple(row["paths"]),
+        )
         for name, row in table("rehearsal/toolchain/crds.toml").items()
     )
 
@@ -49,7 +62,9 @@ def crd_groups() -> tuple[str, ...]:
 
 
 def own_groups() -> tuple[str, ...]:
-    """The API groups of our own CRDs; files are named like their definition, `<plural>.<group>.yaml`."""
+    """The API groups of our own CRDs; files are named like their definition,
+    `<plural>.<group>.yaml`.
+    """
     return tuple(sorted({path.stem.partition(".")[2] for path in OWN.glob("*.yaml")}))
 
 
@@ -59,23 +74,33 @@ def crd_documents(group: str, progress: Progress = silent) -> tuple[dict[str, An
 
 
 def crd_files(group: str, progress: Progress = silent) -> tuple[Path, ...]:
-    """The CRDs of one API group as files by name, fetched if they are not in the cache. Raises ToolchainError."""
+    """The CRDs of one API group as files by name, fetched if they are not in the cache. Raises
+    ToolchainError.
+    """
     if group in own_groups():
         return tuple(sorted(OWN.glob(f"*.{group}.yaml")))
     source = next((source for source in crd_sources() if group in source.groups), None)
     if source is None:
         raise ToolchainError(
-            f"no CustomResourceDefinitions are pinned for the API group {group}", f"pinned groups are {', '.join(crd_groups())}"
+            f"no CustomResourceDefinitions are pinned for the API group {group}",
+            f"pinned groups are {', '.join(crd_groups())}",
         )
-    return tuple(path for path in source_files(source, progress) if path.name.endswith(f".{group}.json"))
+    return tuple(
+        path for path in source_files(source, progress) if path.name.endswith(f".{group}.json")
+    )
 
 
 def source_files(source: CrdSource, progress: Progress = silent) -> tuple[Path, ...]:
-    """The CRDs of one pinned project as files by name, fetched if they are not in the cache. Raises ToolchainError."""
+    """The CRDs of one pinned project as files by name, fetched if they are not in the cache. Raises
+    ToolchainError.
+    """
     home = cache_directory() / "crds"
     directory = home / f"{source.name}-{source.digest()[:24]}"
     if not directory.is_dir():
-        with disk_faults(home), exclusive(lock_file(), f"fetching the CRDs of {source.name}", progress):
+        with (
+            disk_faults(home),
+            exclusive(lock_file(), f"fetching the CRDs of {source.name}", progress),
+        ):
             if not directory.is_dir():
                 _fetch(source, directory, progress)
     return tuple(sorted(directory.glob("*.json")))
@@ -92,7 +117,9 @@ def _fetch(source: CrdSource, directory: Path, progress: Progress) -> None:
     staging.mkdir(parents=True)
     for path in source.paths:
         for document in _read(module / path):
-            (staging / f"{document['metadata']['name']}.json").write_text(json.dumps(document), encoding="utf-8")
+            (staging / f"{document['metadata']['name']}.json").write_text(
+                json.dumps(document), encoding="utf-8"
+            )
     staging.rename(directory)
     go.discard_leftovers()
     progress(StepFinished(step, 1, 1, time.monotonic() - began, f"{len(source.paths)} files"))
@@ -104,7 +131,9 @@ def _read(path: Path) -> list[dict[str, Any]]:
     import yaml
 
     class Loader(yaml.CSafeLoader):
-        """PyYAML's loader, with the scalar `=` as a string: PyYAML does not construct its YAML 1.1 type."""
+        """PyYAML's loader, with the scalar `=` as a string: PyYAML does not construct its YAML 1.1
+        type.
+        """
 
     Loader.add_constructor("tag:yaml.org,2002:value", Loader.construct_yaml_str)
     with path.open("rb") as stream:
@@ -118,6 +147,7 @@ def _download(source: CrdSource, go: Go) -> Path:
     if module["Sum"] != source.sum:
         raise ToolchainError(
             f"{source.module} {source.version} has hash {module['Sum']}, pinned is {source.sum}",
-            "stop: the module was changed after it was pinned; ask its publisher, then update the pin in inferplan/rehearsal/toolchain/crds.toml",
+            "stop: the module was changed after it was pinned; ask its publisher, then update the"
+            " pin in inferplan/rehearsal/toolchain/crds.toml",
         )
     return Path(module["Dir"])

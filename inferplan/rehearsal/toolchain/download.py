@@ -1,4 +1,6 @@
-"""Download the programs that their projects release, each pinned by a checksum. What cannot be downloaded is built."""
+"""Download the programs that their projects release, each pinned by a checksum. What cannot be
+downloaded is built.
+"""
 
 import hashlib
 import os
@@ -37,7 +39,9 @@ def is_offered(source: Source) -> bool:
 
 
 def download_source(source: Source, staging: Path, parts: Path, waiting: Waiting) -> None:
-    """Write the programs and data files of `source` to `staging`. `parts` keeps what an interrupted download received. Raises DownloadError."""
+    """Write the programs and data files of `source` to `staging`. `parts` keeps what an interrupted
+    download received. Raises DownloadError.
+    """
     for row in _rows(source):
         part = _fetch(row, parts, waiting)
         try:
@@ -52,7 +56,9 @@ def download_source(source: Source, staging: Path, parts: Path, waiting: Waiting
 
 
 def _rows(source: Source) -> list[dict[str, Any]]:
-    rows = table("rehearsal/toolchain/downloads.toml").get(f"{sys.platform}-{platform.machine()}", {})
+    rows = table("rehearsal/toolchain/downloads.toml").get(
+        f"{sys.platform}-{platform.machine()}", {}
+    )
     return rows.get(source.name, [])
 
 
@@ -65,12 +71,16 @@ def _address(row: dict[str, Any]) -> str:
     """The URL, below the mirror if one is set: `<mirror>/<host>/<path>`."""
     parts, mirror = urlsplit(row["url"]), os.environ.get(MIRROR_VARIABLE, "").rstrip("/")
     if mirror and urlsplit(mirror).scheme not in ("http", "https"):
-        raise DownloadError(f"{MIRROR_VARIABLE} is {mirror!r}, which is not a URL. Use http(s)://host/path, or off")
+        raise DownloadError(
+            f"{MIRROR_VARIABLE} is {mirror!r}, which is not a URL. Use http(s)://host/path, or off"
+        )
     return f"{mirror}/{parts.netloc}{parts.path}" if mirror else row["url"]
 
 
 def _fetch(row: dict[str, Any], parts: Path, waiting: Waiting) -> Path:
-    """The verified file. A failed try is repeated from where it ended; a wrong file is discarded, and fetched whole once."""
+    """The verified file. A failed try is repeated from where it ended; a wrong file is discarded,
+    and fetched whole once.
+    """
     kind = "sha512" if "sha512" in row else "sha256"
     address, part = _address(row), parts / f"{row[kind][:24]}.part"
     parts.mkdir(parents=True, exist_ok=True)
@@ -79,7 +89,13 @@ def _fetch(row: dict[str, Any], parts: Path, waiting: Waiting) -> Path:
         resumed = part.exists()
         try:
             _receive(address, part, waiting)
-        except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError, DownloadError) as error:
+        except (
+            urllib.error.URLError,
+            HTTPException,
+            TimeoutError,
+            ConnectionError,
+            DownloadError,
+        ) as error:
             reason = _reason(error)
             if not _may_pass(error):
                 break
@@ -98,7 +114,9 @@ def _fetch(row: dict[str, Any], parts: Path, waiting: Waiting) -> Path:
 
 def _may_pass(error: Exception) -> bool:
     if isinstance(error, urllib.error.HTTPError):
-        return error.code in _PASSING or error.code == 416  # a part that is longer than the file was deleted
+        return (
+            error.code in _PASSING or error.code == 416
+        )  # a part that is longer than the file was deleted
     # A host that cannot be reached at all (no name, no route, refused) is not asked again.
     return not isinstance(error, urllib.error.URLError) or isinstance(error.reason, TimeoutError)
 
@@ -110,7 +128,9 @@ def _reason(error: Exception) -> str:
 
 
 def _receive(address: str, part: Path, waiting: Waiting) -> None:
-    """Append what is missing to `part`. Raises DownloadError if the connection ends early, and errors of urllib."""
+    """Append what is missing to `part`. Raises DownloadError if the connection ends early, and
+    errors of urllib.
+    """
     start = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(address, headers={"Range": f"bytes={start}-"} if start else {})  # noqa: S310 - pinned https URLs, or the user's mirror
     try:
@@ -123,7 +143,9 @@ def _receive(address: str, part: Path, waiting: Waiting) -> None:
         size = int(response.headers.get("Content-Length") or -1)
         total = size + stream.tell() if size >= 0 else -1
         if total > _LARGEST:
-            raise DownloadError(f"the server announces {total} bytes, at most {_LARGEST} are expected")
+            raise DownloadError(
+                f"the server announces {total} bytes, at most {_LARGEST} are expected"
+            )
         _copy(response, stream, total, waiting)
         if total >= 0 and stream.tell() < total:
             raise ConnectionError(f"the connection ended after {stream.tell()} of {total} bytes")
@@ -137,7 +159,10 @@ def _copy(response: HTTPResponse, stream: IO[bytes], total: int, waiting: Waitin
             raise DownloadError(f"the server sent more than {_LARGEST} bytes")
         if time.monotonic() - reported >= _REPORT_SECONDS:
             reported = time.monotonic()
-            waiting(f"the download, {stream.tell() / 1e6:.0f}{f' of {total / 1e6:.0f}' if total >= 0 else ''} MB")
+            waiting(
+                "the download,"
+                f" {stream.tell() / 1e6:.0f}{f' of {total / 1e6:.0f}' if total >= 0 else ''} MB"
+            )
 
 
 def _unpack(row: dict[str, Any], part: Path, source: Source, staging: Path) -> None:
@@ -146,8 +171,13 @@ def _unpack(row: dict[str, Any], part: Path, source: Source, staging: Path) -> N
         [(name, _)] = source.programs
         shutil.copyfile(part, staging / name)
     else:
-        wanted = {str(PurePosixPath(row["folder"]) / path): name for name, path in _members(source).items()}
-        for path, stream in _zip_files(part) if row["url"].endswith(".zip") else _tar_files(part, wanted):
+        wanted = {
+            str(PurePosixPath(row["folder"]) / path): name
+            for name, path in _members(source).items()
+        }
+        for path, stream in (
+            _zip_files(part) if row["url"].endswith(".zip") else _tar_files(part, wanted)
+        ):
             if path in wanted:
                 with (staging / wanted[path]).open("wb") as target:
                     shutil.copyfileobj(stream, target)

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from inferplan.rehearsal.errors import DiskFullError, RehearsalError, ToolchainError
-from inferplan.rehearsal.files import cache_directory
+from inferplan.documents.files import cache_directory
+from inferplan.errors import DiskFullError, RehearsalError, ToolchainError
 from inferplan.rehearsal.toolchain.go import Go
 from inferplan.rehearsal.toolchain.pins import Source
 
@@ -20,16 +20,24 @@ _REPORT_SECONDS = 5.0
 _TAIL_LINES = 8
 _PACKAGE = re.compile(r"^[\w.~-]+(/[\w.~-]+)*$")
 _NETWORK = re.compile(
-    r"dial tcp|no such host|connection refused|i/o timeout|network is unreachable|TLS handshake|40[0-9] |50[0-9] |lookup disabled|GOPROXY=off"
+    r"dial tcp|no such host|connection refused|i/o timeout|network is unreachable|TLS"
+    r" handshake|40[0-9] |50[0-9] |lookup disabled|GOPROXY=off"
 )
 # Temporary failures of a module proxy; go requests each of hundreds of modules once.
-_PASSING = re.compile(r"i/o timeout|TLS handshake timeout|connection reset|connection timed out|unexpected EOF|stream error|: 50[0-9] ")
+_PASSING = re.compile(
+    r"i/o timeout|TLS handshake timeout|connection reset|connection timed out|unexpected EOF|stream"
+    r" error|: 50[0-9] "
+)
 _TRIES = 4
 _PAUSE_SECONDS = 5.0
 
 
-def build_program(source: Source, package: str, output: Path, go: Go, waiting: Callable[[str], None]) -> None:
-    """Build `package` of `source` into `output`, again after a temporary failure. Raises ToolchainError, DiskFullError."""
+def build_program(
+    source: Source, package: str, output: Path, go: Go, waiting: Callable[[str], None]
+) -> None:
+    """Build `package` of `source` into `output`, again after a temporary failure. Raises
+    ToolchainError, DiskFullError.
+    """
     tries = 0
     while (tail := _run(source, package, output, go, waiting)) is not None:
         tries += 1
@@ -39,9 +47,19 @@ def build_program(source: Source, package: str, output: Path, go: Go, waiting: C
         time.sleep(_PAUSE_SECONDS * tries)
 
 
-def _run(source: Source, package: str, output: Path, go: Go, waiting: Callable[[str], None]) -> tuple[str, ...] | None:
+def _run(
+    source: Source, package: str, output: Path, go: Go, waiting: Callable[[str], None]
+) -> tuple[str, ...] | None:
     """Run `go build`. Returns None on success, else its last lines."""
-    arguments = [str(go.program), "build", "-v", *source.build_arguments(), "-o", str(output), package]
+    arguments = [
+        str(go.program),
+        "build",
+        "-v",
+        *source.build_arguments(),
+        "-o",
+        str(output),
+        package,
+    ]
     process = subprocess.Popen(
         arguments,
         cwd=source.directory,
@@ -62,7 +80,9 @@ def _run(source: Source, package: str, output: Path, go: Go, waiting: Callable[[
 
 
 def _follow(process: subprocess.Popen[str], waiting: Callable[[str], None]) -> tuple[str, ...]:
-    """Read the compiler's stderr: `-v` prints each package that it compiles and each module that it downloads."""
+    """Read the compiler's stderr: `-v` prints each package that it compiles and each module that it
+    downloads.
+    """
     tail: deque[str] = deque(maxlen=_TAIL_LINES)
     compiled = downloaded = 0
     reported = time.monotonic()
@@ -89,7 +109,8 @@ def build_fault(what: str, tail: tuple[str, ...], where: Path, go: Go) -> Rehear
     if "no space left on device" in text or "disk quota exceeded" in text:
         cache = go.environment.get("GOCACHE") or "the Go build cache (go env GOCACHE)"
         return DiskFullError(
-            f"{what}: no space left on the disk that holds {where.parent} or {cache}", "free some space and run the same command again"
+            f"{what}: no space left on the disk that holds {where.parent} or {cache}",
+            "free some space and run the same command again",
         )
     if "checksum mismatch" in text or "SECURITY ERROR" in text:
         return ToolchainError(
@@ -100,11 +121,17 @@ def build_fault(what: str, tail: tuple[str, ...], where: Path, go: Go) -> Rehear
     if _NETWORK.search(text):
         proxy = os.environ.get("GOPROXY") or "Go's default"
         return ToolchainError(
-            f"{what}: a pinned Go module could not be fetched (GOPROXY: {_without_password(proxy)})",
-            "make the Go module proxy reachable once, or set GOPROXY to one that is; finished parts are kept",
+            f"{what}: a pinned Go module could not be fetched (GOPROXY:"
+            f" {_without_password(proxy)})",
+            "make the Go module proxy reachable once, or set GOPROXY to one that is; finished parts"
+            " are kept",
             log_tail=tail,
         )
-    return ToolchainError(what, "read the compiler's output below; finished parts are kept and a new run resumes there", log_tail=tail)
+    return ToolchainError(
+        what,
+        "read the compiler's output below; finished parts are kept and a new run resumes there",
+        log_tail=tail,
+    )
 
 
 def _without_password(proxy: str) -> str:
@@ -112,15 +139,25 @@ def _without_password(proxy: str) -> str:
 
 
 def module_directory(source: Source, go: Go, module: str = "") -> Path:
-    """The directory of `module`, or of `source.module`, in the module cache, downloaded if it is missing. Raises ToolchainError."""
+    """The directory of `module`, or of `source.module`, in the module cache, downloaded if it is
+    missing. Raises ToolchainError.
+    """
     module = module or source.module
-    return Path(download(module, source.directory, go, f"finding {module} in the Go module cache failed")["Dir"])
+    return Path(
+        download(module, source.directory, go, f"finding {module} in the Go module cache failed")[
+            "Dir"
+        ]
+    )
 
 
 def download(module: str, directory: Path, go: Go, failed: str) -> dict[str, str]:
-    """The answer of `go mod download` in `directory`, with `Dir` and `Sum`. Raises ToolchainError that begins with `failed`."""
+    """The answer of `go mod download` in `directory`, with `Dir` and `Sum`. Raises ToolchainError
+    that begins with `failed`.
+    """
     arguments = [str(go.program), "mod", "download", "-json", module]
-    process = subprocess.run(arguments, cwd=directory, env=go.environment, capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        arguments, cwd=directory, env=go.environment, capture_output=True, text=True, check=False
+    )
     try:
         answer = json.loads(process.stdout)
     except ValueError:
@@ -132,19 +169,28 @@ def download(module: str, directory: Path, go: Go, failed: str) -> dict[str, str
 
 
 def with_edits(source: Source, home: Path, go: Go) -> Source:
-    """`source` with its edits made, in a copy of its module below `home`; `source` itself if it has none. Raises ToolchainError."""
+    """`source` with its edits made, in a copy of its module below `home`; `source` itself if it has
+    none. Raises ToolchainError.
+    """
     if not source.edits:
         return source
     module, copy = module_directory(source, go), home / source.name / "module"
     for path in module.rglob("*"):
         if path.is_file():
             (copy / path.relative_to(module)).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy / path.relative_to(module))  # the module cache is read-only, the copy must not be
+            shutil.copyfile(
+                path, copy / path.relative_to(module)
+            )  # the module cache is read-only, the copy must not be
     for name, before, after in source.edits:
         text = (copy / name).read_text(encoding="utf-8")
         if text.count(before) != 1:
-            problem = f"{source.module} {source.version} has {before!r} {text.count(before)} times in {name}, expected once"
-            raise ToolchainError(problem, f"update the edits of {source.name} to the pinned version")
+            problem = (
+                f"{source.module} {source.version} has {before!r} {text.count(before)} times in"
+                f" {name}, expected once"
+            )
+            raise ToolchainError(
+                problem, f"update the edits of {source.name} to the pinned version"
+            )
         (copy / name).write_text(text.replace(before, after), encoding="utf-8")
     for name in ("go.mod", "go.sum"):
         shutil.copyfile(source.directory / name, copy.parent / name)

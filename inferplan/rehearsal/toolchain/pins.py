@@ -16,7 +16,9 @@ MODULES_DIRECTORY = Path(__file__).parent / "modules"
 
 @dataclass(frozen=True)
 class Source:
-    """One pinned Go module and its programs, as in `programs.toml`. go.mod and go.sum are in the directory `name` of `home`."""
+    """One pinned Go module and its programs, as in `programs.toml`. go.mod and go.sum are in the
+    directory `name` of `home`.
+    """
 
     name: str
     module: str
@@ -56,7 +58,13 @@ class Source:
 
     def _value_of(self, variable: str) -> str:
         major, minor, *_ = self.version.removeprefix("v").split(".")
-        values = {"Version": self.version, "gitVersion": self.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+        values = {
+            "Version": self.version,
+            "gitVersion": self.version,
+            "gitMajor": major,
+            "gitMinor": minor,
+            "gitTreeState": "clean",
+        }
         return values[variable.rpartition(".")[2]]
 
     def digest(self) -> str:
@@ -108,5 +116,6 @@ CONTROL_PLANES = {
     path.name.removeprefix("kubernetes-"): replace(_source("kubernetes"), name=path.name)
     for path in sorted(MODULES_DIRECTORY.glob("kubernetes-*"))
 }
-"""The control planes of later versions, such as 1.35, built only for audits of an upgrade to them."""
+"""The control planes of later versions, such as 1.35, built only for audits of an upgrade to them.
+"""
 SOURCES = tuple(_source(name) for name in _TABLE if name not in OPTIONAL)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from inferplan.hardware.prices import Machine, price_list
 from inferplan.kube.paths import mapping
+from inferplan.kube.pod_sets import NO_POOL, PodSet, accelerators_in, pool_of
 from inferplan.kube.quantity import amount, number
 from inferplan.review.capacity.declared import NODE_GROUP, Declared, facts_in, with_templates
-from inferplan.review.capacity.pods import NO_POOL, PodSet, accelerators_in, pool_of
-from inferplan.review.cost.prices import Machine, price_list
 
 NODE = "kubernetes:core/v1:Node"
 _ZERO = Decimal(0)
@@ -17,7 +17,9 @@ _ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Capacity of a pool's nodes at `nodes`, its maximum. A node group may share its pool with others."""
+    """Capacity of a pool's nodes at `nodes`, its maximum. A node group may share its pool with
+    others.
+    """
 
     pool: str
     nodes: int
@@ -29,7 +31,9 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolCapacity:
-    """One pool on one side of a change. The highest requests are those once scalers have raised all workloads to their maximum."""
+    """One pool on one side of a change. The highest requests are those once scalers have raised all
+    workloads to their maximum.
+    """
 
     pool: str
     nodes: int
@@ -47,38 +51,62 @@ class PoolCapacity:
 
     @property
     def shortage(self) -> str:
-        """The resource of which more is requested than offered, with both figures; "" if there is none."""
+        """The resource of which more is requested than offered, with both figures; "" if there is
+        none.
+        """
         if self.highest > self.offered:
             return f"{self.demand} {self.resource} requested, {self.offered} offered"
         if 0 < self.node_memory_gib < self.pod_memory_gib:
-            return f"{self.pod_memory_gib:.0f} GiB of memory requested by one pod, {self.node_memory_gib:.0f} on the largest node"
+            return (
+                f"{self.pod_memory_gib:.0f} GiB of memory requested by one pod,"
+                f" {self.node_memory_gib:.0f} on the largest node"
+            )
         if 0 < self.memory_offered_gib < self.memory_highest_gib:
-            return f"{self.memory_demand} GiB of memory requested, {self.memory_offered_gib:.0f} offered"
+            return (
+                f"{self.memory_demand} GiB of memory requested, {self.memory_offered_gib:.0f}"
+                " offered"
+            )
         return ""
 
     @property
     def memory_demand(self) -> str:
-        least, most = (f"{each:.0f}" for each in (self.memory_requested_gib, self.memory_highest_gib))
+        least, most = (
+            f"{each:.0f}" for each in (self.memory_requested_gib, self.memory_highest_gib)
+        )
         return least if least == most else f"{least} to {most}"
 
     @property
     def demand(self) -> str:
-        return f"{self.requested}" if self.requested == self.highest else f"{self.requested} to {self.highest}"
+        return (
+            f"{self.requested}"
+            if self.requested == self.highest
+            else f"{self.requested} to {self.highest}"
+        )
 
 
 def pools(resources: Iterable[Declared]) -> dict[str, PoolCapacity]:
     """Every pool among `resources`, by name."""
     everything = list(with_templates(resources))
     offers: dict[str, list[Offer]] = {}
-    adopted = ((name, facts) for (kind, name), facts in facts_in(everything).items() if kind == "pool" and facts.get("adopted"))
-    for offer in (*map(_offer, everything), *(_adopted_offer(name, facts) for name, facts in adopted)):
+    adopted = (
+        (name, facts)
+        for (kind, name), facts in facts_in(everything).items()
+        if kind == "pool" and facts.get("adopted")
+    )
+    for offer in (
+        *map(_offer, everything),
+        *(_adopted_offer(name, facts) for name, facts in adopted),
+    ):
         if offer is not None:
             offers.setdefault(offer.pool, []).append(offer)
     sets = _by_pool(everything)
     if not any(each.accelerators for each in sets.get(NO_POOL, ())) and NO_POOL not in offers:
         # Pods without accelerators and without a pool run anywhere, so they form no pool.
         sets.pop(NO_POOL, None)
-    return {name: _capacity(name, offers.get(name, []), sets.get(name, [])) for name in sorted({*offers, *sets})}
+    return {
+        name: _capacity(name, offers.get(name, []), sets.get(name, []))
+        for name in sorted({*offers, *sets})
+    }
 
 
 def _by_pool(resources: Iterable[Declared]) -> dict[str, list[PodSet]]:
@@ -91,8 +119,11 @@ def _by_pool(resources: Iterable[Declared]) -> dict[str, list[PodSet]]:
 
 def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacity:
     groups = [each for each in offers if each.group]
-    # Groups of one pool are several ways of buying the same nodes: it grows to the largest of them, not to their sum.
-    offers = [each for each in offers if not each.group] + sorted(groups, key=lambda each: (each.accelerators, each.nodes))[-1:]
+    # Groups of one pool are several ways of buying the same nodes: it grows to the largest of them,
+    # not to their sum.
+    offers = [each for each in offers if not each.group] + sorted(
+        groups, key=lambda each: (each.accelerators, each.nodes)
+    )[-1:]
     return PoolCapacity(
         pool=pool,
         nodes=sum(each.nodes for each in offers),
@@ -103,7 +134,9 @@ def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacit
         memory_offered_gib=sum((each.memory_gib for each in offers), _ZERO),
         memory_requested_gib=sum((each.memory_gib * each.replicas for each in sets), _ZERO),
         memory_highest_gib=sum((each.memory_gib * each.highest for each in sets), _ZERO),
-        node_memory_gib=max((each.memory_gib / each.nodes for each in offers if each.nodes), default=_ZERO),
+        node_memory_gib=max(
+            (each.memory_gib / each.nodes for each in offers if each.nodes), default=_ZERO
+        ),
         pod_memory_gib=max((each.memory_gib for each in sets), default=_ZERO),
     )
 
@@ -112,17 +145,31 @@ def _adopted_offer(pool: str, facts: dict[str, Any]) -> Offer:
     nodes = number(facts.get("maxNodes"), 0)
     memory = (amount(facts.get("memoryBytes")) or _ZERO) * nodes / 2**30
     accelerators = number(facts.get("accelerators"), 0) * nodes
-    return Offer(pool=pool, nodes=nodes, resource=str(facts.get("resource") or ""), accelerators=accelerators, memory_gib=memory)
+    return Offer(
+        pool=pool,
+        nodes=nodes,
+        resource=str(facts.get("resource") or ""),
+        accelerators=accelerators,
+        memory_gib=memory,
+    )
 
 
 def _offer(resource: Declared) -> Offer | None:
     if resource.type == NODE:
-        offered = mapping(resource.inputs, "status", "allocatable") or mapping(resource.inputs, "status", "capacity")
+        offered = mapping(resource.inputs, "status", "allocatable") or mapping(
+            resource.inputs, "status", "capacity"
+        )
         pool = pool_of(mapping(resource.inputs, "metadata", "labels"))
         if not offered or pool == NO_POOL:
             return None
         name, count = accelerators_in(offered)
-        return Offer(pool=pool, nodes=1, resource=name, accelerators=count, memory_gib=(amount(offered.get("memory")) or _ZERO) / 2**30)
+        return Offer(
+            pool=pool,
+            nodes=1,
+            resource=name,
+            accelerators=count,
+            memory_gib=(amount(offered.get("memory")) or _ZERO) / 2**30,
+        )
     if resource.type != NODE_GROUP:
         return None
     pool = pool_of(mapping(resource.inputs, "labels"))
@@ -131,11 +178,20 @@ def _offer(resource: Declared) -> Offer | None:
     if (machine := _machine(resource)) is None:
         return Offer(pool=pool, nodes=nodes, group=True)
     accelerators, memory = machine.accelerators * nodes, machine.memory_gib * nodes
-    return Offer(pool=pool, nodes=nodes, resource=machine.resource, accelerators=accelerators, memory_gib=memory, group=True)
+    return Offer(
+        pool=pool,
+        nodes=nodes,
+        resource=machine.resource,
+        accelerators=accelerators,
+        memory_gib=memory,
+        group=True,
+    )
 
 
 def _machine(group: Declared) -> Machine | None:
-    """The machine of the first instance type of a node group, None where it names none or an unknown one."""
+    """The machine of the first instance type of a node group, None where it names none or an
+    unknown one.
+    """
     return price_list().machines.get(next(iter(machines_of(group.inputs)), ""))
 
 
@@ -155,7 +211,9 @@ def _sizes(inputs: dict[str, Any]) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Node groups of one pool. `least` nodes hold its declared pods, and `needed` are those or the desired nodes, at most `most`."""
+    """Node groups of one pool. `least` nodes hold its declared pods, and `needed` are those or the
+    desired nodes, at most `most`.
+    """
 
     name: str
     groups: tuple[Declared, ...]
@@ -176,19 +234,38 @@ def pools_of(resources: Sequence[Declared]) -> Iterator[Pool]:
         minima, wanted, maxima = zip(*(_sizes(each.inputs) for each in members), strict=True)
         most = max(maxima)
         # Declared pods are those at the minimum of their scalers, so their nodes always run.
-        least = min(max(sum(minima), _nodes_for(sets.get(name, ()), _machine(members[0]), most)), most)
-        yield Pool(name=name, groups=tuple(members), least=least, needed=max(min(sum(wanted), most), least), most=most)
+        least = min(
+            max(sum(minima), _nodes_for(sets.get(name, ()), _machine(members[0]), most)), most
+        )
+        yield Pool(
+            name=name,
+            groups=tuple(members),
+            least=least,
+            needed=max(min(sum(wanted), most), least),
+            most=most,
+        )
 
 
 def _nodes_for(sets: Iterable[PodSet], machine: Machine | None, most: int) -> int:
-    """Nodes of `machine` that `sets` fill by accelerators and memory, the largest pods first; `most` where more are needed."""
+    """Nodes of `machine` that `sets` fill by accelerators and memory, the largest pods first;
+    `most` where more are needed.
+    """
     if machine is None or not machine.accelerators:
         return 0
-    pods = sorted(((each.accelerators, float(each.memory_gib), each.replicas) for each in sets if each.accelerators), reverse=True)
+    pods = sorted(
+        (
+            (each.accelerators, float(each.memory_gib), each.replicas)
+            for each in sets
+            if each.accelerators
+        ),
+        reverse=True,
+    )
     full, room = 0, []
     for accelerators, memory, replicas in pods:
         for _ in range(max(replicas, 0)):
-            node = next((each for each in room if each[0] >= accelerators and each[1] >= memory), None)
+            node = next(
+                (each for each in room if each[0] >= accelerators and each[1] >= memory), None
+            )
             if node is None:
                 if full + len(room) >= most:
                     return most

@@ -1,4 +1,6 @@
-"""The inputs of a stack's resources before and after a change, from which capacity, cost and rollouts are computed."""
+"""The inputs of a stack's resources before and after a change, from which capacity, cost and
+rollouts are computed.
+"""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -9,9 +11,9 @@ from typing import Any, Literal
 from inferplan.kube.facts import Subjects, read
 from inferplan.kube.field_owners import SCALER_BOUNDS
 from inferplan.kube.paths import mapping
+from inferplan.kube.pod_sets import PodSet, pod_sets
 from inferplan.kube.quantity import amount, number
-from inferplan.review.capacity.pods import PodSet, pod_sets
-from inferplan.review.reading.events import STACK_TYPE, kind_of
+from inferplan.pulumi_engine.reading.events import STACK_TYPE, kind_of
 from inferplan.review.reading.preview import Preview
 
 When = Literal["before", "after"]
@@ -26,7 +28,9 @@ _GIB = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """One resource of one side. `counted` are its pods, if they were counted when its inputs were read."""
+    """One resource of one side. `counted` are its pods, if they were counted when its inputs were
+    read.
+    """
 
     type: str
     urn: str
@@ -40,7 +44,11 @@ class Declared:
 
     @property
     def pods(self) -> tuple[PodSet, ...]:
-        return tuple(pod_sets(self.type, self.urn, self.name, self.inputs)) if self.counted is None else self.counted
+        return (
+            tuple(pod_sets(self.type, self.urn, self.name, self.inputs))
+            if self.counted is None
+            else self.counted
+        )
 
 
 def declared(preview: Preview, side: When) -> Iterator[Declared]:
@@ -50,13 +58,22 @@ def declared(preview: Preview, side: When) -> Iterator[Declared]:
         if state is not None:
             # Of the stack itself, what it says about itself counts.
             inputs = state.outputs if step.type == STACK_TYPE else state.inputs
-            yield Declared(type=step.type, urn=step.urn, name=step.name, inputs=inputs, counted=state.pods)
+            yield Declared(
+                type=step.type, urn=step.urn, name=step.name, inputs=inputs, counted=state.pods
+            )
 
 
 def facts_in(resources: Iterable[Declared]) -> Subjects:
     """The facts of the stack among `resources`; none if it states none that can be read."""
     with suppress(ValueError):
-        return next((facts for each in resources if each.type == STACK_TYPE and (facts := read(each.inputs))), {})
+        return next(
+            (
+                facts
+                for each in resources
+                if each.type == STACK_TYPE and (facts := read(each.inputs))
+            ),
+            {},
+        )
     return {}
 
 
@@ -66,9 +83,16 @@ def whole(preview: Preview) -> bool:
 
 
 def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
-    """Resources with NodePools as node groups, completed by the instance type and disk of their launch template, by the pool's label."""
+    """Resources with NodePools as node groups, completed by the instance type and disk of their
+    launch template, by the pool's label.
+    """
     everything = list(_with_node_pools(_with_ranges(resources)))
-    templates = {tag: each.inputs for each in everything if each.type == _LAUNCH_TEMPLATE for tag in _tags(each.inputs)}
+    templates = {
+        tag: each.inputs
+        for each in everything
+        if each.type == _LAUNCH_TEMPLATE
+        for tag in _tags(each.inputs)
+    }
     for each in everything:
         labels = [tag for tag in mapping(each.inputs, "labels").items() if isinstance(tag[1], str)]
         template = next((templates[tag] for tag in labels if tag in templates), None)
@@ -88,7 +112,9 @@ def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
 
 
 def _with_ranges(resources: Iterable[Declared]) -> Iterator[Declared]:
-    """`resources`, the pods of each workload counted from the least to the most replicas that its scaler allows."""
+    """`resources`, the pods of each workload counted from the least to the most replicas that its
+    scaler allows.
+    """
     everything = list(resources)
     ranges = {}
     for each in everything:
@@ -99,13 +125,21 @@ def _with_ranges(resources: Iterable[Declared]) -> Iterator[Declared]:
             ranges[f"{target.get('kind') or 'Deployment'}/{target.get('name')}"] = least, most
     for each in everything:
         scaled = ranges and any(pods.owner in ranges for pods in each.pods)
-        yield replace(each, counted=tuple(pods.scaled(*ranges[pods.owner]) for pods in each.pods)) if scaled else each
+        yield (
+            replace(each, counted=tuple(pods.scaled(*ranges[pods.owner]) for pods in each.pods))
+            if scaled
+            else each
+        )
 
 
 def _tags(template: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for each in _listed(template, "tagSpecifications"):
         # Only tags that are also labels, which have a slash, name a pool.
-        yield from (tag for tag in mapping(each, "tags").items() if "/" in tag[0] and isinstance(tag[1], str))
+        yield from (
+            tag
+            for tag in mapping(each, "tags").items()
+            if "/" in tag[0] and isinstance(tag[1], str)
+        )
 
 
 def _listed(value: dict[str, Any], key: str) -> list[Any]:
@@ -114,10 +148,11 @@ def _listed(value: dict[str, Any], key: str) -> list[Any]:
 
 
 def _with_node_pools(resources: Iterable[Declared]) -> Iterator[Declared]:
-    """`resources`, with a node group for each capacity type of a pool of Auto Mode instead of its NodePools.
+    """`resources`, with a node group for each capacity type of a pool of Auto Mode instead of its
+    NodePools.
 
-    A pool is a static NodePool, a dynamic one, or both, which share a NodeClass. Without a limit of nodes it has no known size, so its group
-    names no instance type and gets no price.
+    A pool is a static NodePool, a dynamic one, or both, which share a NodeClass. Without a limit of
+    nodes it has no known size, so its group names no instance type and gets no price.
     """
     classes: dict[str, Declared] = {}
     pools: dict[str, list[Declared]] = {}
@@ -125,7 +160,9 @@ def _with_node_pools(resources: Iterable[Declared]) -> Iterator[Declared]:
         spec = mapping(each.inputs, "spec")
         if each.type == _NODE_CLASS:
             classes[mapping(each.inputs, "metadata").get("name") or each.name] = each
-        elif each.type == _NODE_POOL and (name := mapping(spec, "template", "spec", "nodeClassRef").get("name")):
+        elif each.type == _NODE_POOL and (
+            name := mapping(spec, "template", "spec", "nodeClassRef").get("name")
+        ):
             pools.setdefault(name, []).append(each)
             continue
         yield each
@@ -136,11 +173,23 @@ def _with_node_pools(resources: Iterable[Declared]) -> Iterator[Declared]:
 def _groups(members: list[Declared], node_class: Declared | None) -> Iterator[Declared]:
     specs = [mapping(each.inputs, "spec") for each in members]
     kept = sum(number(spec.get("replicas"), 0) for spec in specs)
-    limits = [mapping(spec, "limits").get("nodes") for spec in specs if spec.get("replicas") is None]
+    limits = [
+        mapping(spec, "limits").get("nodes") for spec in specs if spec.get("replicas") is None
+    ]
     added = sum(number(each, 0) for each in limits)
-    ways = dict.fromkeys(way for spec in specs for way in _values(spec, "karpenter.sh/capacity-type"))
-    size = amount(mapping(node_class.inputs, "spec", "ephemeralStorage").get("size")) if node_class is not None else None
-    types = [] if None in limits else [name for spec in specs for name in _values(spec, "node.kubernetes.io/instance-type")]
+    ways = dict.fromkeys(
+        way for spec in specs for way in _values(spec, "karpenter.sh/capacity-type")
+    )
+    size = (
+        amount(mapping(node_class.inputs, "spec", "ephemeralStorage").get("size"))
+        if node_class is not None
+        else None
+    )
+    types = (
+        []
+        if None in limits
+        else [name for spec in specs for name in _values(spec, "node.kubernetes.io/instance-type")]
+    )
     inputs: dict[str, Any] = {
         "labels": mapping(specs[0], "template", "metadata", "labels"),
         "instanceTypes": list(dict.fromkeys(types)),
@@ -149,10 +198,20 @@ def _groups(members: list[Declared], node_class: Declared | None) -> Iterator[De
     }
     for index, way in enumerate(ways):
         sizes = {"minSize": kept if index == len(ways) - 1 else 0, "maxSize": kept + added}
-        yield replace(members[0], type=NODE_GROUP, inputs={**inputs, "capacityType": _CAPACITY_TYPES.get(way, way), "scalingConfig": sizes})
+        yield replace(
+            members[0],
+            type=NODE_GROUP,
+            inputs={
+                **inputs,
+                "capacityType": _CAPACITY_TYPES.get(way, way),
+                "scalingConfig": sizes,
+            },
+        )
 
 
 def _values(spec: dict[str, Any], key: str) -> list[str]:
     requirements = _listed(mapping(spec, "template", "spec"), "requirements")
-    requirement = next((each for each in requirements if isinstance(each, dict) and each.get("key") == key), {})
+    requirement = next(
+        (each for each in requirements if isinstance(each, dict) and each.get("key") == key), {}
+    )
     return [each for each in _listed(requirement, "values") if isinstance(each, str)]

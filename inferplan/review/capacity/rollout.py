@@ -1,16 +1,18 @@
-"""Forecast of a workload's rollout from its declaration: strategy, maximum duration and unavailable replicas, but no DaemonSets."""
+"""Forecast of a workload's rollout from its declaration: strategy, maximum duration and unavailable
+replicas, but no DaemonSets.
+"""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from inferplan.documents.text import clean
 from inferplan.kube.paths import mapping
+from inferplan.kube.pod_sets import PodSet
 from inferplan.kube.quantity import number
 from inferplan.review.capacity.capacity import PoolCapacity
-from inferplan.review.capacity.pods import PodSet
 from inferplan.review.reading.preview import Preview, StepSummary
-from inferplan.review.rendering.text import clean
 
 IN_PLACE, SURGE, MIXED, RECREATE = "in place", "surge", "mixed", "recreate"
 SECOND_CLUSTER, BY_HAND = "second cluster", "only by deleting it"
@@ -19,7 +21,9 @@ _WITHOUT_ROLLOUT = ("DaemonSet",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """The forecast for one workload. `replicas` are those that run now; minutes are an upper bound, None where no probe gives one."""
+    """The forecast for one workload. `replicas` are those that run now; minutes are an upper bound,
+    None where no probe gives one.
+    """
 
     urn: str
     name: str
@@ -48,7 +52,9 @@ class _Strategy:
 
 @dataclass(frozen=True, slots=True)
 class _Workload:
-    """Pods that are exchanged together as replicas: single pods, groups of pods, or the workers of a cluster."""
+    """Pods that are exchanged together as replicas: single pods, groups of pods, or the workers of
+    a cluster.
+    """
 
     replicas: int
     accelerators: int
@@ -61,12 +67,18 @@ def rollouts(preview: Preview, after: Mapping[str, PoolCapacity]) -> tuple[Rollo
     """Forecasts for the workloads whose pods change; `after` are the pools as they will be."""
     forecasts = []
     for step in preview.changed:
-        if step.op not in ("update", "replace") or step.kind in _WITHOUT_ROLLOUT or not (step.op == "replace" or step.pods_change):
+        if (
+            step.op not in ("update", "replace")
+            or step.kind in _WITHOUT_ROLLOUT
+            or not (step.op == "replace" or step.pods_change)
+        ):
             continue
         if step.old and step.old.pods and step.new and step.new.pods:
             old, new = _workload(step, step.old.pods), _workload(step, step.new.pods)
             forecasts.append(_forecast(step, old, new, after.get(new.pool)))
-    return tuple(sorted(forecasts, key=lambda each: (not each.stuck, not each.has_downtime, each.name)))
+    return tuple(
+        sorted(forecasts, key=lambda each: (not each.stuck, not each.has_downtime, each.name))
+    )
 
 
 def _workload(step: StepSummary, sets: tuple[PodSet, ...]) -> _Workload:
@@ -84,11 +96,18 @@ def _workload(step: StepSummary, sets: tuple[PodSet, ...]) -> _Workload:
     )
 
 
-def _forecast(step: StepSummary, old: _Workload, new: _Workload, pool: PoolCapacity | None) -> Rollout:
+def _forecast(
+    step: StepSummary, old: _Workload, new: _Workload, pool: PoolCapacity | None
+) -> Rollout:
     strategy = _strategy(step, old, new)
-    # What must stay is counted from the new number of replicas: one more of them makes up for one that is away.
+    # What must stay is counted from the new number of replicas: one more of them makes up for one
+    # that is away.
     stays = 0 if strategy.manner == RECREATE else max(new.replicas - strategy.missing, 0)
-    waves = math.ceil(new.replicas / max(strategy.surge + strategy.missing, 1)) if strategy.manner != RECREATE else 1
+    waves = (
+        math.ceil(new.replicas / max(strategy.surge + strategy.missing, 1))
+        if strategy.manner != RECREATE
+        else 1
+    )
     return Rollout(
         urn=step.urn,
         name=step.name,
@@ -114,10 +133,18 @@ def _strategy(step: StepSummary, old: _Workload, new: _Workload) -> _Strategy:
         return _Strategy(BY_HAND, 0, 0) if is_manual else _Strategy(SECOND_CLUSTER, new.replicas, 0)
     rolling = mapping(declared, "rollingUpdate")
     if step.kind == "LeaderWorkerSet":
-        rolling = {"maxSurge": 0, "maxUnavailable": 1} | mapping(spec, "rolloutStrategy", "rollingUpdateConfiguration")
-    surge = 0 if step.kind == "StatefulSet" else share_of(rolling.get("maxSurge"), new.replicas, up=True)
+        rolling = {"maxSurge": 0, "maxUnavailable": 1} | mapping(
+            spec, "rolloutStrategy", "rollingUpdateConfiguration"
+        )
+    surge = (
+        0
+        if step.kind == "StatefulSet"
+        else share_of(rolling.get("maxSurge"), new.replicas, up=True)
+    )
     missing = share_of(rolling.get("maxUnavailable"), new.replicas, up=False) or (0 if surge else 1)
-    return _Strategy(SURGE if surge and not missing else MIXED if surge else IN_PLACE, surge, missing)
+    return _Strategy(
+        SURGE if surge and not missing else MIXED if surge else IN_PLACE, surge, missing
+    )
 
 
 def _stuck(strategy: _Strategy, new: _Workload, pool: PoolCapacity | None) -> str:
@@ -131,14 +158,22 @@ def _stuck(strategy: _Strategy, new: _Workload, pool: PoolCapacity | None) -> st
     free = max(pool.offered - pool.requested, 0)
     if strategy.surge and not strategy.missing and free < needed:
         what = "its second cluster" if strategy.manner == SECOND_CLUSTER else "a new replica"
-        return f"{what} needs {needed} free {clean(new.resource)} on {clean(pool.pool)}, {free} are: the rollout waits until they are free"
+        return (
+            f"{what} needs {needed} free {clean(new.resource)} on {clean(pool.pool)}, {free} are:"
+            " the rollout waits until they are free"
+        )
     if pool.requested > pool.offered:
-        return f"{clean(pool.pool)} offers {pool.offered} {clean(new.resource)} and {pool.requested} are requested: pods will stay Pending"
+        return (
+            f"{clean(pool.pool)} offers {pool.offered} {clean(new.resource)} and {pool.requested}"
+            " are requested: pods will stay Pending"
+        )
     return ""
 
 
 def share_of(value: Any, replicas: int, *, up: bool) -> int:
-    """`maxSurge` or `maxUnavailable` in replicas: a number, or a share rounded the way Kubernetes rounds it; 25 % by default."""
+    """`maxSurge` or `maxUnavailable` in replicas: a number, or a share rounded the way Kubernetes
+    rounds it; 25 % by default.
+    """
     if value is None:
         value = "25%"
     if isinstance(value, str) and value.endswith("%"):

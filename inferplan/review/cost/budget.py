@@ -10,7 +10,9 @@ BUDGET_KEY = "inferplan:budget"
 
 
 def budget_of(config: dict[str, str]) -> Decimal | None:
-    """The `monthlyUsd` that a stack's configuration allows, None where it sets no budget. Raises ValueError if it cannot be read."""
+    """The `monthlyUsd` that a stack's configuration allows, None where it sets no budget. Raises
+    ValueError if it cannot be read.
+    """
     # Pulumi.yaml needs a default for an optional structure, which is {}.
     text = config.get(BUDGET_KEY, "{}")
     try:
@@ -26,21 +28,25 @@ def budget_of(config: dict[str, str]) -> Decimal | None:
 
 
 def over_budget(cost: Cost, budget: Decimal | None) -> str:
-    """Why `cost`, at the maximum of its pools or without a list price, breaks `budget`, with the remedy; "" when it does not."""
+    """Why `cost`, at the maximum of its pools or without a list price, breaks `budget`, with the
+    remedy; "" when it does not.
+    """
     if budget is None:
         return ""
     for kind, name, why in cost.unpriced:
         if kind in ("NodeGroup", "pool", "NodePool") and why.startswith(NO_PRICE):
             return (
-                f"{kind} {name} cannot be checked against the budget of {usd(budget)}: {why}; "
-                "use an instance type that has a price there, add it to inferplan/review/data (ec2.csv, regions.csv), or remove budget.monthlyUsd"
+                f"{kind} {name} cannot be checked against the budget of {usd(budget)}: {why}; use"
+                " an instance type that has a price there, add it to inferplan/review/data"
+                " (ec2.csv, regions.csv), or remove budget.monthlyUsd"
             )
     if cost.most <= budget:
         return ""
     first = max(cost.lines, key=lambda each: each.most)
     return (
-        f"up to {usd(cost.most)} a month, {usd(cost.most - budget)} more than the budget of {usd(budget)}; "
-        f"the most expensive is {first.kind} {first.name} ({usd(first.most)}): lower its maximum size or raise budget.monthlyUsd"
+        f"up to {usd(cost.most)} a month, {usd(cost.most - budget)} more than the budget of"
+        f" {usd(budget)}; the most expensive is {first.kind} {first.name} ({usd(first.most)}):"
+        " lower its maximum size or raise budget.monthlyUsd"
     )
 
 

@@ -1,16 +1,18 @@
-"""Monthly cost of a stack in Decimal, from a dated price list. Parts without a price are named, never guessed."""
+"""Monthly cost of a stack in Decimal, from a dated price list. Parts without a price are named,
+never guessed.
+"""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from inferplan.hardware.prices import PriceList, price_list
 from inferplan.kube.names import FAKE_NODE
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import amount, number
 from inferplan.review.capacity.capacity import NODE, Pool, machines_of, pools_of
 from inferplan.review.capacity.declared import NODE_GROUP, Declared, facts_in, with_templates
-from inferplan.review.cost.prices import PriceList, price_list
 
 _CENT = Decimal("0.01")
 _GB = Decimal(10**9)
@@ -27,7 +29,9 @@ _BLOCK = "CAPACITY_BLOCK"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostLine:
-    """One resource a month in US dollars: usual, least and most; `committable` is what Savings Plans make cheaper: nodes on demand."""
+    """One resource a month in US dollars: usual, least and most; `committable` is what Savings
+    Plans make cheaper: nodes on demand.
+    """
 
     kind: str
     name: str
@@ -64,7 +68,11 @@ def monthly_cost(resources: Iterable[Declared]) -> Cost:
     lines = [line for _, line, _ in priced if line is not None] + stored
     unpriced = {(each.kind, each.name, why_not) for each, _, why_not in priced if why_not}
     facts = facts_in(everything).items()
-    unpriced |= {(kind, name, "existing nodes") for (kind, name), pool in facts if kind == "pool" and pool.get("adopted")}
+    unpriced |= {
+        (kind, name, "existing nodes")
+        for (kind, name), pool in facts
+        if kind == "pool" and pool.get("adopted")
+    }
     return Cost(
         usual=_sum(each.usual for each in lines),
         least=_sum(each.least for each in lines),
@@ -79,10 +87,14 @@ def region_of(resources: Iterable[Declared]) -> str:
     """The region of AWS that the facts of the stack or its provider name, "" without one."""
     everything = list(resources)
     targets = (
-        facts.get("target") for (kind, _), facts in facts_in(everything).items() if kind == "cluster" and facts.get("provider") == "eks"
+        facts.get("target")
+        for (kind, _), facts in facts_in(everything).items()
+        if kind == "cluster" and facts.get("provider") == "eks"
     )
     region = next((target.partition("/")[0] for target in targets if isinstance(target, str)), None)
-    providers = (each.inputs.get("region") for each in everything if each.type == "pulumi:providers:aws")
+    providers = (
+        each.inputs.get("region") for each in everything if each.type == "pulumi:providers:aws"
+    )
     return region or next((each for each in providers if isinstance(each, str)), "")
 
 
@@ -106,64 +118,116 @@ def _flat(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
     if key == _CLUSTER:
         return _cluster(each, prices), by_use
     if key in prices.per_hour:
-        return _line(each, prices.per_hour[key] * prices.hours, f"{prices.per_hour[key]} USD an hour"), by_use
+        return (
+            _line(each, prices.per_hour[key] * prices.hours, f"{prices.per_hour[key]} USD an hour"),
+            by_use,
+        )
     if key in prices.per_month:
         return _line(each, prices.per_month[key], "a month"), by_use
     elsewhere = price_list()
     if key in elsewhere.per_hour or key in elsewhere.per_month:
-        month = elsewhere.per_hour[key] * prices.hours if key in elsewhere.per_hour else elsewhere.per_month[key]
-        return _ceiling(each, month, prices), f"{NO_PRICE} {key.rpartition(':')[2]} in {prices.region}"
+        month = (
+            elsewhere.per_hour[key] * prices.hours
+            if key in elsewhere.per_hour
+            else elsewhere.per_month[key]
+        )
+        return (
+            _ceiling(each, month, prices),
+            f"{NO_PRICE} {key.rpartition(':')[2]} in {prices.region}",
+        )
     return None, by_use
 
 
 def _ceiling(each: Declared, month: Decimal, prices: PriceList) -> CostLine:
     """The line of what has a price in the region of the list only: none, except at the highest."""
     basis = f"no price in {prices.region}; at most, {prices.ceiling} times that of us-east-1"
-    return CostLine(kind=each.kind, name=each.name, usual=Decimal(0), least=Decimal(0), most=month * prices.ceiling, basis=basis)
+    return CostLine(
+        kind=each.kind,
+        name=each.name,
+        usual=Decimal(0),
+        least=Decimal(0),
+        most=month * prices.ceiling,
+        basis=basis,
+    )
 
 
 def _cluster(each: Declared, prices: PriceList) -> CostLine:
-    """The line of a control plane: more in extended support, which its version has entered or may enter."""
-    standard, extended = (prices.per_hour[key] * prices.hours for key in (_CLUSTER, f"{_CLUSTER}/extended"))
+    """The line of a control plane: more in extended support, which its version has entered or may
+    enter.
+    """
+    standard, extended = (
+        prices.per_hour[key] * prices.hours for key in (_CLUSTER, f"{_CLUSTER}/extended")
+    )
     begins = prices.extended_support.get(str(each.inputs.get("version")))
     if mapping(each.inputs, "upgradePolicy").get("supportType") != "EXTENDED" or begins is None:
         return _line(each, standard, f"{prices.per_hour[_CLUSTER]} USD an hour")
     now = extended if begins.isoformat() <= prices.date else standard
-    basis = f"{prices.per_hour[_CLUSTER]} USD an hour, {prices.per_hour[f'{_CLUSTER}/extended']} in extended support from {begins}"
-    return CostLine(kind=each.kind, name=each.name, usual=now, least=now, most=extended, basis=basis)
+    basis = (
+        f"{prices.per_hour[_CLUSTER]} USD an hour, {prices.per_hour[f'{_CLUSTER}/extended']} in"
+        f" extended support from {begins}"
+    )
+    return CostLine(
+        kind=each.kind, name=each.name, usual=now, least=now, most=extended, basis=basis
+    )
 
 
 def _balancer(each: Declared) -> str:
-    """The price of the load balancer that a controller makes for a Kubernetes object, "" where it makes none."""
+    """The price of the load balancer that a controller makes for a Kubernetes object, "" where it
+    makes none.
+    """
     spec = mapping(each.inputs, "spec")
     if each.type == _SERVICE and spec.get("type") == "LoadBalancer":
         return f"{_SERVICE}/LoadBalancer"
-    return f"{_INGRESS}/alb" if each.type == _INGRESS and spec.get("ingressClassName") == "alb" else ""
+    return (
+        f"{_INGRESS}/alb" if each.type == _INGRESS and spec.get("ingressClassName") == "alb" else ""
+    )
 
 
 def _line(each: Declared, month: Decimal, basis: str) -> CostLine:
-    return CostLine(kind=each.kind, name=each.name, usual=month, least=month, most=month, basis=basis)
+    return CostLine(
+        kind=each.kind, name=each.name, usual=month, least=month, most=month, basis=basis
+    )
 
 
 def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
-    """The line of one pool: the nodes that its declared pods need, and the least and the most that it may come to."""
+    """The line of one pool: the nodes that its declared pods need, and the least and the most that
+    it may come to.
+    """
     ways = [each.inputs.get("capacityType") or "ON_DEMAND" for each in pool.groups]
     names = list(dict.fromkeys(name for each in pool.groups for name in machines_of(each.inputs)))
-    listed = {name: machine.usd_per_hour for name in names if (machine := prices.machines.get(name)) is not None}
+    listed = {
+        name: machine.usd_per_hour
+        for name in names
+        if (machine := prices.machines.get(name)) is not None
+    }
     hourly = [price for price in listed.values() if price is not None]
     if not names or len(hourly) < len(names):
         missing = [name for name in names if listed.get(name) is None]
-        return None, f"{NO_PRICE} {', '.join(missing) or 'an instance type that the launch template names'}{prices.place}"
+        return (
+            None,
+            (
+                f"{NO_PRICE}"
+                f" {', '.join(missing) or 'an instance type that the launch template names'}{prices.place}"
+            ),
+        )
     disk, highest_disk, no_disk = _disk(pool.groups[0].inputs, prices)
     # A block is paid for in advance, whether its nodes are used or not.
     least, needed = (pool.most, pool.most) if ways == [_BLOCK] else (pool.least, pool.needed)
     fee = Decimal(0)
     if pool.groups[0].inputs.get("autoMode"):
-        fee = prices.auto_mode["accelerated" if prices.machines[names[0]].accelerators else "general"]
-    cheapest, usual, dearest = (price * prices.hours * (1 + fee) + disk for price in (min(hourly), hourly[0], max(hourly)))
+        fee = prices.auto_mode[
+            "accelerated" if prices.machines[names[0]].accelerators else "general"
+        ]
+    cheapest, usual, dearest = (
+        price * prices.hours * (1 + fee) + disk for price in (min(hourly), hourly[0], max(hourly))
+    )
     dearest += highest_disk - disk
     # The price of spot is that of the instance: the disk and the fee cost the same.
-    lowest = min(hourly) * prices.hours * (prices.spot_lowest + fee) + disk if "SPOT" in ways else cheapest
+    lowest = (
+        min(hourly) * prices.hours * (prices.spot_lowest + fee) + disk
+        if "SPOT" in ways
+        else cheapest
+    )
     is_group = len(pool.groups) == 1 and not fee
     line = CostLine(
         kind="NodeGroup" if is_group else "pool",
@@ -171,17 +235,26 @@ def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
         usual=usual * needed,
         least=lowest * least,
         most=dearest * pool.most,
-        basis=_basis(pool, names, hourly[0], ways, needed) + (f"; with about {float(fee * 100):g}% for EKS Auto Mode" if fee else ""),
+        basis=_basis(pool, names, hourly[0], ways, needed)
+        + (f"; with about {float(fee * 100):g}% for EKS Auto Mode" if fee else ""),
         committable=hourly[0] * prices.hours * needed if ways == ["ON_DEMAND"] else Decimal(0),
     )
     return line, no_disk
 
 
 def _basis(pool: Pool, names: list[str], price: Decimal, ways: list[str], needed: int) -> str:
-    sizes = f"{needed}" if pool.least == pool.most or ways == [_BLOCK] else f"{needed} ({pool.least} to {pool.most})"
+    sizes = (
+        f"{needed}"
+        if pool.least == pool.most or ways == [_BLOCK]
+        else f"{needed} ({pool.least} to {pool.most})"
+    )
     others = f", or {', '.join(names[1:])}" if names[1:] else ""
     spot = "; Spot between a tenth and all of it" if "SPOT" in ways else ""
-    block = "; a capacity block, at the list price instead of the price it was bought for" if _BLOCK in ways else ""
+    block = (
+        "; a capacity block, at the list price instead of the price it was bought for"
+        if _BLOCK in ways
+        else ""
+    )
     return f"{sizes} x {names[0]} at {price} USD an hour{others}{spot}{block}"
 
 
@@ -200,13 +273,19 @@ def _volume(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
     size, kind = amount(each.inputs.get("size")), each.inputs.get("type") or "gp2"
     if size is None or kind not in prices.per_gib_month:
         elsewhere = price_list().per_gib_month.get(kind)
-        line = None if size is None or elsewhere is None else _ceiling(each, size * elsewhere, prices)
+        line = (
+            None if size is None or elsewhere is None else _ceiling(each, size * elsewhere, prices)
+        )
         return line, f"a volume of kind {kind} and {'unknown' if size is None else size} GiB"
     return _line(each, size * prices.per_gib_month[kind], f"{size} GiB {kind}"), ""
 
 
-def _stored_weights(resources: Iterable[Declared], prices: PriceList) -> tuple[list[CostLine], tuple[str, ...]]:
-    """The lines of file systems and buckets with weights of a declared size, and notes on reading them. Requests are not known."""
+def _stored_weights(
+    resources: Iterable[Declared], prices: PriceList
+) -> tuple[list[CostLine], tuple[str, ...]]:
+    """The lines of file systems and buckets with weights of a declared size, and notes on reading
+    them. Requests are not known.
+    """
     stores = {each.name: each for each in resources if each.type in prices.per_gb_month}
     contents: dict[str, dict[str, tuple[Decimal, int]]] = {}
     notes = []
@@ -217,18 +296,42 @@ def _stored_weights(resources: Iterable[Declared], prices: PriceList) -> tuple[l
             continue
         gigabytes = size / _GB
         source, target = weights.get("store"), preheat.get("into")
-        for store, path, copies in ((source, str(weights.get("path")), 1), (target, name, number(preheat.get("keep"), _OLD_COPIES))):
+        for store, path, copies in (
+            (source, str(weights.get("path")), 1),
+            (target, name, number(preheat.get("keep"), _OLD_COPIES)),
+        ):
             if isinstance(store, str) and store in stores:
                 contents.setdefault(store, {}).setdefault(path, (gigabytes, copies))
         read = target or source
-        price = prices.per_gb_read.get(stores[read].type) if isinstance(read, str) and read in stores else None
+        price = (
+            prices.per_gb_read.get(stores[read].type)
+            if isinstance(read, str) and read in stores
+            else None
+        )
         if price is not None:
-            notes.append(f"each start of a replica of {name} reads {gigabytes:.0f} GB from {read}, {gigabytes * price:.2f} USD")
-    lines = [_store_line(stores[store], sizes.values(), prices.per_gb_month[stores[store].type]) for store, sizes in contents.items()]
+            notes.append(
+                f"each start of a replica of {name} reads {gigabytes:.0f} GB from {read},"
+                f" {gigabytes * price:.2f} USD"
+            )
+    lines = [
+        _store_line(stores[store], sizes.values(), prices.per_gb_month[stores[store].type])
+        for store, sizes in contents.items()
+    ]
     return lines, (f"By start, not in the sum: {'; '.join(notes)}.",) if notes else ()
 
 
-def _store_line(store: Declared, contents: Collection[tuple[Decimal, int]], price: Decimal) -> CostLine:
+def _store_line(
+    store: Declared, contents: Collection[tuple[Decimal, int]], price: Decimal
+) -> CostLine:
     once, copies = sum(size for size, _ in contents), sum(size * count for size, count in contents)
-    basis = f"{once:.0f} GB of declared weights at {price} USD per GB and month" + (", more with old copies" if copies > once else "")
-    return CostLine(kind=store.kind, name=store.name, basis=basis, usual=once * price, least=once * price, most=copies * price)
+    basis = f"{once:.0f} GB of declared weights at {price} USD per GB and month" + (
+        ", more with old copies" if copies > once else ""
+    )
+    return CostLine(
+        kind=store.kind,
+        name=store.name,
+        basis=basis,
+        usual=once * price,
+        least=once * price,
+        most=copies * price,
+    )

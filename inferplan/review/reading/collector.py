@@ -1,16 +1,32 @@
-"""Folds the engine's records of one resource into one step: a replacement's three, a refresh's two, a failure's three."""
+"""Folds the engine's records of one resource into one step: a replacement's three, a refresh's two,
+a failure's three.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from inferplan.documents.text import clean
 from inferplan.kube.names import IDENTITY_POLICY
-from inferplan.review.reading.events import STACK_TYPE, DiagnosticEvent, PolicyEvent, Step, owner_of, type_of
+from inferplan.pulumi_engine.reading.events import (
+    STACK_TYPE,
+    DiagnosticEvent,
+    PolicyEvent,
+    Step,
+    owner_of,
+    type_of,
+)
 from inferplan.review.reading.preview import StepSummary, summary_of, with_failure
-from inferplan.review.rendering.text import clean
 
 # The parts of a replacement. The engine also sends one `replace`, which is counted.
 _REPLACEMENT_PARTS = frozenset(
-    {"create-replacement", "delete-replaced", "discard-replaced", "read-replacement", "import-replacement", "remove-pending-replace"}
+    {
+        "create-replacement",
+        "delete-replaced",
+        "discard-replaced",
+        "read-replacement",
+        "import-replacement",
+        "remove-pending-replace",
+    }
 )
 # A `delete-replaced` alone does not begin one: after a change of parent it has the old URN.
 _REPLACEMENT_BEGINS = frozenset({"create-replacement", "read-replacement", "import-replacement"})
@@ -21,7 +37,8 @@ class StepCollector:
     """Takes resource events in the order of the stream."""
 
     def __init__(self) -> None:
-        # By URN, op and id: a resource and its earlier self, still waiting to be deleted, share a URN.
+        # By URN, op and id: a resource and its earlier self, still waiting to be deleted, share a
+        # URN.
         self._steps: dict[tuple[str, str, str], StepSummary] = {}
         self._begun: dict[tuple[str, str], Step] = {}
         self._parts: dict[str, Step] = {}
@@ -64,16 +81,22 @@ class StepCollector:
 
     @property
     def has_final_outputs(self) -> bool:
-        """True if the program stated the stack's outputs: the engine first sends the earlier ones, when the stack is registered."""
+        """True if the program stated the stack's outputs: the engine first sends the earlier ones,
+        when the stack is registered.
+        """
         return self._stack_outputs > 1
 
     def belongs(self, urn: str) -> None:
-        """Learn project and stack from the first URN that names them: a run that fails early has no steps."""
+        """Learn project and stack from the first URN that names them: a run that fails early has no
+        steps.
+        """
         if self.owner == ("", ""):
             self.owner = owner_of(urn)
 
     def steps(self) -> tuple[StepSummary, ...]:
-        """The steps in the order in which they ended; those that only began (a failure, a cut stream) follow."""
+        """The steps in the order in which they ended; those that only began (a failure, a cut
+        stream) follow.
+        """
         steps = dict(self._steps)
         for (urn, op), step in self._begun.items():
             steps[urn, op, "begun"] = _summary(step)
@@ -88,15 +111,21 @@ class StepCollector:
         part = self._parts.get(step.urn)
         if step.op == "replace" and step.new is None and part is not None and part.new is not None:
             step = _replacement(part)
-        has_failed_beginning = step.op == "replace" and any((step.urn, op) in self._failed for op in _REPLACEMENT_BEGINS)
+        has_failed_beginning = step.op == "replace" and any(
+            (step.urn, op) in self._failed for op in _REPLACEMENT_BEGINS
+        )
         # A replacement that fails before its `replace` is not counted by the engine.
-        failed = (step.urn, step.op) in self._failed or (has_failed_beginning and step.urn not in self._replaced)
+        failed = (step.urn, step.op) in self._failed or (
+            has_failed_beginning and step.urn not in self._replaced
+        )
         lost = has_failed_beginning and step.urn in self._deleted
         return with_failure(step, failed=failed, lost=lost) if failed or lost else step
 
 
 def counts_of(steps: Iterable[StepSummary]) -> dict[str, int]:
-    return dict(sorted(Counter(step.op for step in steps if step.op != "read" and not step.failed).items()))
+    return dict(
+        sorted(Counter(step.op for step in steps if step.op != "read" and not step.failed).items())
+    )
 
 
 def digest_steps(records: Iterable[Step]) -> tuple[tuple[StepSummary, ...], tuple[str, str]]:
@@ -127,8 +156,13 @@ def mismatch(stated: Mapping[str, int], listed: Mapping[str, int]) -> str:
     differing = [op for op in sorted({*stated, *listed}) if stated.get(op, 0) != listed.get(op, 0)]
     if not differing:
         return ""
-    differences = ", ".join(f"{op}: {stated.get(op, 0)} counted, {listed.get(op, 0)} listed" for op in differing)
-    return f"the counts do not match the resources ({clean(differences)}); events are missing, or come from several runs"
+    differences = ", ".join(
+        f"{op}: {stated.get(op, 0)} counted, {listed.get(op, 0)} listed" for op in differing
+    )
+    return (
+        f"the counts do not match the resources ({clean(differences)}); events are missing, or come"
+        " from several runs"
+    )
 
 
 def changing(counts: Mapping[str, int]) -> dict[str, int]:
@@ -137,18 +171,26 @@ def changing(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def outcome(stated: str, diagnostics: Sequence[DiagnosticEvent]) -> str:
-    """The result of the run. An engine before 3.237 sends no `result`, and reports a failure by an error alone."""
+    """The result of the run. An engine before 3.237 sends no `result`, and reports a failure by an
+    error alone.
+    """
     if stated not in ("", "succeeded"):
         return stated if stated in ("failed", "canceled") else "failed"
     return "failed" if any(each.severity == "error" for each in diagnostics) else stated
 
 
 def packs_of(stated: Mapping[str, str], policies: Iterable[PolicyEvent]) -> dict[str, str]:
-    """The policy packs of a run by name, `NAME|local|PATH` for a pack in a folder, each with its version.
+    """The policy packs of a run by name, `NAME|local|PATH` for a pack in a folder, each with its
+    version.
 
-    The engine knows no more than the version; a pack that states its identity does it by a message of IDENTITY_POLICY.
+    The engine knows no more than the version; a pack that states its identity does it by a message
+    of IDENTITY_POLICY.
     """
     own = [event for event in policies if event.policy_name == IDENTITY_POLICY]
-    identities = {event.policy_pack_name: clean(event.message).strip().rpartition("\n")[2] for event in own}
-    packs = {name: identities.get(name.partition("|")[0], version) for name, version in stated.items()}
+    identities = {
+        event.policy_pack_name: clean(event.message).strip().rpartition("\n")[2] for event in own
+    }
+    packs = {
+        name: identities.get(name.partition("|")[0], version) for name, version in stated.items()
+    }
     return dict(sorted((packs or identities).items()))

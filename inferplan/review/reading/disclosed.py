@@ -5,13 +5,15 @@ from typing import Any
 from inferplan.kube.disclosure.disclosure import disclosed, disclosed_path, hidden_values
 from inferplan.kube.facts import STACK_TYPE
 from inferplan.kube.paths import MISSING
-from inferplan.review.reading.events import State, Step
+from inferplan.pulumi_engine.reading.events import State, Step
 
 _UNCHANGED = ("same", "read")
 
 
 def disclosed_step(step: Step) -> Step:
-    """A copy of `step` with placeholders for hidden values; those that change say so. Nothing of an unchanged resource is shown."""
+    """A copy of `step` with placeholders for hidden values; those that change say so. Nothing of an
+    unchanged resource is shown.
+    """
     if step.op in _UNCHANGED and step.type != STACK_TYPE:
         return step
     old = step.old and _state(step.old, step.type, None)
@@ -28,8 +30,14 @@ def _state(state: State, type_: str, before: State | None) -> State:
     return state.model_copy(update={"inputs": inputs, "outputs": outputs})
 
 
-def _part(value: dict[str, Any] | None, type_: str, before: dict[str, Any] | None) -> dict[str, Any] | None:
-    return None if value is None else disclosed(value, type_, before=MISSING if before is None else before)
+def _part(
+    value: dict[str, Any] | None, type_: str, before: dict[str, Any] | None
+) -> dict[str, Any] | None:
+    return (
+        None
+        if value is None
+        else disclosed(value, type_, before=MISSING if before is None else before)
+    )
 
 
 def hidden_in(step: Step, shown: Step) -> frozenset[str]:

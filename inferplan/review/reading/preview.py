@@ -1,4 +1,6 @@
-"""One run of the engine as a report sees it: summaries of what happens to each resource, once, and how the run ended."""
+"""One run of the engine as a report sees it: summaries of what happens to each resource, once, and
+how the run ended.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,20 +9,30 @@ from functools import cache
 from sys import intern
 from typing import Any, TypeVar
 
+from inferplan.documents.text import clean
 from inferplan.kube.disclosure.disclosure import message
 from inferplan.kube.facts import OUTPUT as FACTS
 from inferplan.kube.paths import mapping
-from inferplan.review.capacity.pods import PodSet, pod_sets, templates_of
-from inferplan.review.reading.changes import PropertyChange, output_changes, property_changes
+from inferplan.kube.pod_sets import PodSet, pod_sets, templates_of
+from inferplan.pulumi_engine.reading.changes import PropertyChange, output_changes, property_changes
+from inferplan.pulumi_engine.reading.events import (
+    STACK_TYPE,
+    DiagnosticEvent,
+    PolicyEvent,
+    PolicyRemediationEvent,
+    State,
+    Step,
+    kind_of,
+    name_of,
+)
 from inferplan.review.reading.disclosed import disclosed_step, hidden_in
-from inferplan.review.reading.events import STACK_TYPE, DiagnosticEvent, PolicyEvent, PolicyRemediationEvent, State, Step, kind_of, name_of
-from inferplan.review.rendering.text import clean
-from inferplan.review.risks.risk import GOES, Risk, gone, risks_of
+from inferplan.review.steps.risk import GOES, Risk, gone, risks_of
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 NETWORK_POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
-# Capacity, cost, access and rollouts read these types whole, and of other objects only how they are rolled out.
+# Capacity, cost, access and rollouts read these types whole, and of other objects only how they are
+# rolled out.
 _READ_WHOLE = re.compile(
     r"pulumi:providers:aws|.*:NodePool|kubernetes:core/v1:(Node|Service|ResourceQuota)|kubernetes:networking\.k8s\.io/v1:(Ingress|NetworkPolicy)"
     r"|kubernetes:(keda\.sh/v1alpha1:ScaledObject|autoscaling/v2:HorizontalPodAutoscaler)"
@@ -28,7 +40,16 @@ _READ_WHOLE = re.compile(
 )
 _STRATEGIES = ("strategy", "updateStrategy", "upgradeStrategy", "rolloutStrategy")
 _REFERENCES = frozenset(
-    {"secretName", "secretRef", "secretKeyRef", "imagePullSecrets", "secret", "configMap", "configMapRef", "configMapKeyRef"}
+    {
+        "secretName",
+        "secretRef",
+        "secretKeyRef",
+        "imagePullSecrets",
+        "secret",
+        "configMap",
+        "configMapRef",
+        "configMapKeyRef",
+    }
 )
 _DEEPEST = 30
 _Event = TypeVar("_Event", DiagnosticEvent, PolicyEvent)
@@ -39,7 +60,9 @@ _NAME_WITH_DIGEST = re.compile(r"-(?=[0-9a-f]*[0-9])[0-9a-f]{8,}$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """A resource before or after a step: the `inputs` that figures read, its `names` in the cluster, and what the last side refers to."""
+    """A resource before or after a step: the `inputs` that figures read, its `names` in the
+    cluster, and what the last side refers to.
+    """
 
     parent: str
     custom: bool
@@ -54,7 +77,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSummary:
-    """The part of a step that a report needs; `step` is kept if it may be one half of a replacement under another name."""
+    """The part of a step that a report needs; `step` is kept if it may be one half of a replacement
+    under another name.
+    """
 
     op: str
     urn: str
@@ -104,9 +129,11 @@ class StepSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """One stream or digest, read; `incomplete` says why it cannot be trusted, `foreign` that untrusted code made it.
+    """One stream or digest, read; `incomplete` says why it cannot be trusted, `foreign` that
+    untrusted code made it.
 
-    `has_final_outputs` is true if a run that failed, for example at a mandatory rule, stated all of the stack's outputs before.
+    `has_final_outputs` is true if a run that failed, for example at a mandatory rule, stated all of
+    the stack's outputs before.
     """
 
     source: str
@@ -140,12 +167,18 @@ class Preview:
     def output_changes(self) -> tuple[PropertyChange, ...]:
         """The changes in the stack's outputs, which only the stack's own event has."""
         step = next((step for step in self.steps if step.type == STACK_TYPE), None)
-        old, new = (side.outputs if side else {} for side in ((step.old, step.new) if step else (None, None)))
+        old, new = (
+            side.outputs if side else {}
+            for side in ((step.old, step.new) if step else (None, None))
+        )
         if self.incomplete or self.form == "digest":
-            # A cut stream may end before it has the new outputs, and a digest never has them: absent outputs are not deleted.
+            # A cut stream may end before it has the new outputs, and a digest never has them:
+            # absent outputs are not deleted.
             old = {key: value for key, value in old.items() if key in new}
         # Facts are compared one by one, see `risks.facts`.
-        return output_changes(*({key: value for key, value in side.items() if key != FACTS} for side in (old, new)))
+        return output_changes(
+            *({key: value for key, value in side.items() if key != FACTS} for side in (old, new))
+        )
 
 
 def summary_of(raw: Step) -> StepSummary:
@@ -162,21 +195,30 @@ def summary_of(raw: Step) -> StepSummary:
         new=old if new == old else new,
         changes=changes,
         risks=tuple(risks_of(step, changes)),
-        pods_change=not is_unchanged and templates_of(step.type, step.old_inputs) != templates_of(step.type, step.new_inputs),
+        pods_change=not is_unchanged
+        and templates_of(step.type, step.old_inputs) != templates_of(step.type, step.new_inputs),
         data_changes=step.type == SECRET and _data_changes(step),
-        step=raw if step.op in ("create", "delete") and without_digest(step.name) != step.name else None,
+        step=(
+            raw
+            if step.op in ("create", "delete") and without_digest(step.name) != step.name
+            else None
+        ),
         hidden=hidden_in(raw, step),
     )
 
 
 def with_failure(summary: StepSummary, *, failed: bool, lost: bool) -> StepSummary:
-    """`summary` of a step that failed; `lost` if its resource was deleted for a replacement that then failed."""
+    """`summary` of a step that failed; `lost` if its resource was deleted for a replacement that
+    then failed.
+    """
     # The first risk of a replacement is the replacement.
     risks = (gone(summary.urn, summary.type), *summary.risks[1:]) if lost else summary.risks
     return replace(summary, failed=failed, risks=risks)
 
 
-def disclosed_messages(events: Iterable[_Event], steps: Sequence[StepSummary]) -> tuple[_Event, ...]:
+def disclosed_messages(
+    events: Iterable[_Event], steps: Sequence[StepSummary]
+) -> tuple[_Event, ...]:
     """`events` with messages that show no hidden value of `steps`."""
     hidden = {each for step in steps for each in step.hidden}
     names = {
@@ -185,7 +227,10 @@ def disclosed_messages(events: Iterable[_Event], steps: Sequence[StepSummary]) -
         for side in (step.old, step.new)
         for name in (step.name, step.type, step.kind, step.urn, *(side.names if side else ()))
     }
-    return tuple(each.model_copy(update={"message": message(clean(each.message), hidden, names)}) for each in events)
+    return tuple(
+        each.model_copy(update={"message": message(clean(each.message), hidden, names)})
+        for each in events
+    )
 
 
 def without_digest(name: str) -> str:
@@ -197,11 +242,17 @@ _read_whole = cache(_READ_WHOLE.fullmatch)
 
 
 def _side(step: Step, state: State | None, raw: State | None, *, last: bool) -> Side | None:
-    """One side of `step`; what it refers to is kept of the last side alone, as `raw` names it: it is matched, and never shown."""
+    """One side of `step`; what it refers to is kept of the last side alone, as `raw` names it: it
+    is matched, and never shown.
+    """
     if state is None or raw is None:
         return None
     inputs = state.inputs or {}
-    by_property = (urn for urns in (state.property_dependencies or {}).values() for urn in urns or ()) if last else ()
+    by_property = (
+        (urn for urns in (state.property_dependencies or {}).values() for urn in urns or ())
+        if last
+        else ()
+    )
     names = (mapping(part, "metadata").get("name") for part in (state.inputs, state.outputs))
     kubernetes = step.type.startswith("kubernetes:")
     return Side(
@@ -210,8 +261,16 @@ def _side(step: Step, state: State | None, raw: State | None, *, last: bool) -> 
         protect=state.protect,
         inputs=inputs if _read_whole(step.type) else _read(step.type, inputs) if kubernetes else {},
         outputs=(state.outputs if step.type == STACK_TYPE else None) or {},
-        dependencies=tuple(dict.fromkeys(map(intern, (*(state.dependencies or ()), *by_property)))) if last else (),
-        names=tuple(dict.fromkeys(name for name in names if isinstance(name, str))) if kubernetes else (),
+        dependencies=(
+            tuple(dict.fromkeys(map(intern, (*(state.dependencies or ()), *by_property))))
+            if last
+            else ()
+        ),
+        names=(
+            tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
+            if kubernetes
+            else ()
+        ),
         secrets=tuple(dict.fromkeys(_secrets(raw.inputs or {}))) if kubernetes and last else (),
         pods=tuple(pod_sets(step.type, step.urn, step.name, inputs)),
     )
@@ -220,7 +279,9 @@ def _side(step: Step, state: State | None, raw: State | None, *, last: bool) -> 
 def _read(type_: str, inputs: dict[str, Any]) -> dict[str, Any]:
     spec = mapping(inputs, "spec")
     strategies = {key: spec[key] for key in _STRATEGIES if key in spec}
-    labels = {"metadata": {"labels": mapping(inputs, "metadata", "labels")}} if type_ == SECRET else {}
+    labels = (
+        {"metadata": {"labels": mapping(inputs, "metadata", "labels")}} if type_ == SECRET else {}
+    )
     return labels | ({"spec": strategies} if strategies else {})
 
 
@@ -230,7 +291,9 @@ def _secrets(inputs: dict[str, Any]) -> Iterator[str]:
         value, refers, depth = parts.pop()
         if isinstance(value, list):
             if depth < _DEEPEST:
-                parts.extend((item, refers, depth + 1) for item in value if isinstance(item, dict | list))
+                parts.extend(
+                    (item, refers, depth + 1) for item in value if isinstance(item, dict | list)
+                )
             continue
         if isinstance(name := value.get("secretName"), str):
             yield name
@@ -238,7 +301,9 @@ def _secrets(inputs: dict[str, Any]) -> Iterator[str]:
             yield name
         if depth < _DEEPEST:
             parts.extend(
-                (item, key in _REFERENCES, depth + 1) for key, item in value.items() if item.__class__ is dict or item.__class__ is list
+                (item, key in _REFERENCES, depth + 1)
+                for key, item in value.items()
+                if item.__class__ is dict or item.__class__ is list
             )
 
 
@@ -246,4 +311,6 @@ def _data_changes(step: Step) -> bool:
     paths = (*step.keys, *step.diffs, *step.detailed_diff)
     if any(path.startswith(("data", "stringData", ".data")) for path in paths):
         return True
-    return not paths and any(step.old_inputs.get(part) != step.new_inputs.get(part) for part in ("data", "stringData"))
+    return not paths and any(
+        step.old_inputs.get(part) != step.new_inputs.get(part) for part in ("data", "stringData")
+    )

@@ -1,4 +1,6 @@
-"""Reads engine events (one JSON object a line, or one after the other) and digests into previews, also incomplete ones."""
+"""Reads engine events (one JSON object a line, or one after the other) and digests into previews,
+also incomplete ones.
+"""
 
 import gc
 import io
@@ -10,8 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from inferplan.kube.names import IDENTITY_POLICY
 from inferplan.kube.paths import mapping
-from inferplan.review.reading.collector import StepCollector, changing, counts_of, digest_steps, mismatch, outcome, packs_of
-from inferplan.review.reading.events import (
+from inferplan.pulumi_engine.reading.events import (
     DiagnosticEvent,
     Digest,
     ErrorEvent,
@@ -23,8 +24,17 @@ from inferplan.review.reading.events import (
     SummaryEvent,
     owner_of,
 )
+from inferplan.pulumi_engine.reading.records import GIVE, EventsError, excerpt, records
+from inferplan.review.reading.collector import (
+    StepCollector,
+    changing,
+    counts_of,
+    digest_steps,
+    mismatch,
+    outcome,
+    packs_of,
+)
 from inferplan.review.reading.preview import Preview, disclosed_messages
-from inferplan.review.reading.records import GIVE, EventsError, excerpt, records
 
 _EVENTS: dict[str, type[BaseModel]] = {
     "preludeEvent": PreludeEvent,
@@ -56,13 +66,16 @@ def read_bytes(content: bytes, *, source: str = "events") -> Preview:
 def read(stream: BinaryIO, *, source: str) -> Preview:
     """The preview in `stream`; `source` names it in messages. Raises EventsError."""
     was_enabled = gc.isenabled()
-    # All that is made here lives on; scanning it again and again took a third of the time (2026-11, 10,000 resources).
+    # All that is made here lives on; scanning it again and again took a third of the time (2026-11,
+    # 10,000 resources).
     gc.disable()
     try:
         collector = _Collector(source)
         for line, record in records(stream, source, collector.cut_off):
             if not isinstance(record, dict):
-                raise EventsError(f"{source}:{line}: this is not an event. Events are JSON objects. {GIVE}")
+                raise EventsError(
+                    f"{source}:{line}: this is not an event. Events are JSON objects. {GIVE}"
+                )
             if "steps" in record or "changeSummary" in record:
                 return _digest(record, source, line)
             collector.take(record, line)
@@ -93,7 +106,10 @@ class _Collector:
         kind = next((key for key in record if key in _EVENTS), None)
         if kind is None:
             if not any(key.endswith("Event") for key in record):
-                raise EventsError(f"{self.source}:{line}: unknown event with the keys {excerpt(sorted(record))}. {GIVE}")
+                raise EventsError(
+                    f"{self.source}:{line}: unknown event with the keys {excerpt(sorted(record))}."
+                    f" {GIVE}"
+                )
             return
         if kind == "resourcePreEvent" and self._put_off(record[kind], line):
             return
@@ -105,11 +121,16 @@ class _Collector:
             case PreludeEvent():
                 self.prelude = event
             case SummaryEvent() if self.summary is not None:
-                raise EventsError(f"{self.source}:{line}: a second summary: the file holds two runs. Give one file per run")
+                raise EventsError(
+                    f"{self.source}:{line}: a second summary: the file holds two runs. Give one"
+                    " file per run"
+                )
             case SummaryEvent():
                 self.summary = event
             case ErrorEvent():
-                self.diagnostics.append(DiagnosticEvent(message=event.error or "the engine failed", severity="error"))
+                self.diagnostics.append(
+                    DiagnosticEvent(message=event.error or "the engine failed", severity="error")
+                )
             case _:
                 self._keep(event)
 
@@ -125,13 +146,16 @@ class _Collector:
                 self.remediations.append(event)
 
     def _check_owner(self, urn: str, line: int) -> None:
-        """Raises EventsError for a resource of another stack than the first: two streams in one file."""
+        """Raises EventsError for a resource of another stack than the first: two streams in one
+        file.
+        """
         owner = owner_of(urn)
         self.owner = self.owner or owner
         if all(owner) and all(self.owner) and owner != self.owner:
             first, other = ("/".join(each) for each in (self.owner, owner))
             raise EventsError(
-                f"{self.source}:{line}: the stream of {excerpt(first)} has a resource of {excerpt(other)}. Give one file per stack"
+                f"{self.source}:{line}: the stream of {excerpt(first)} has a resource of"
+                f" {excerpt(other)}. Give one file per stack"
             )
 
     def cut_off(self, why: str) -> None:
@@ -140,7 +164,9 @@ class _Collector:
         self.events += 1
 
     def _put_off(self, body: Any, line: int) -> bool:
-        """Keeps the beginning of a step unread until it is known whether its end is missing, which it seldom is."""
+        """Keeps the beginning of a step unread until it is known whether its end is missing, which
+        it seldom is.
+        """
         metadata = mapping(body, "metadata")
         urn, op = metadata.get("urn"), metadata.get("op")
         if not isinstance(urn, str) or not isinstance(op, str):
@@ -185,7 +211,9 @@ class _Collector:
             config=dict(sorted((self.prelude.config or {}).items())),
             against_config=self.prelude.against_config,
             policy_packs=packs_of(summary.policy_packs or {}, self.policies),
-            policies=disclosed_messages((each for each in self.policies if each.policy_name != IDENTITY_POLICY), steps),
+            policies=disclosed_messages(
+                (each for each in self.policies if each.policy_name != IDENTITY_POLICY), steps
+            ),
             remediations=tuple(self.remediations),
             diagnostics=disclosed_messages(self.diagnostics, steps),
         )
@@ -196,7 +224,10 @@ class _Collector:
         if self.cut:
             return self.cut
         if self.summary is None:
-            return f"the stream ends after {self.events} events without a summary; the run was interrupted"
+            return (
+                f"the stream ends after {self.events} events without a summary; the run was"
+                " interrupted"
+            )
         return _CORRUPT if self.summary.maybe_corrupt else ""
 
 
@@ -237,4 +268,6 @@ def _validated(model: type[Any], value: Any, place: str) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise EventsError(f"{place}{f'.{where}' if where else ''}: {first['msg'].lower()}. {GIVE}") from error
+        raise EventsError(
+            f"{place}{f'.{where}' if where else ''}: {first['msg'].lower()}. {GIVE}"
+        ) from error

@@ -1,23 +1,36 @@
-"""The report as one HTML page: no network, dark and light, filterable. Everything foreign is escaped by the template engine."""
+"""The report as one HTML page: no network, dark and light, filterable. Everything foreign is
+escaped by the template engine.
+"""
 
 from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from inferplan.review.reading.changes import PropertyChange
-from inferplan.review.rendering.graph import tree
-from inferplan.review.rendering.text import differing_parts
+from inferplan.documents.text import differing_parts
+from inferplan.pulumi_engine.reading.changes import PropertyChange
+from inferplan.review.reading.graph import tree
 from inferplan.review.report import WEIGHTS, Report
-from inferplan.review.risks.kinds import CRITICAL
-from inferplan.review.risks.risk import Risk
-from inferplan.review.verdict import BLOCKED, FAILED, ICONS, VERBS, messages_text, plural, routine_text
+from inferplan.review.steps.kinds import CRITICAL
+from inferplan.review.steps.risk import Risk
+from inferplan.review.verdict import (
+    BLOCKED,
+    FAILED,
+    ICONS,
+    VERBS,
+    messages_text,
+    plural,
+    routine_text,
+)
 from inferplan.tables import template
 
 _LONGEST, _FIRST = 1_000, 5
 _RANKS = ("incomplete", "blocked", "failed", "risky", "no risk", "no change")
 _LEVELS = ("critical", "disruptive", "routine")
 _VERBS = {"deleted": "is deleted", "replaced": "is replaced", "created": "is created"}
-_ROW = Markup('<tr><td><code>{}</code>{}</td><td class="old"><code>{}</code></td><td class="new"><code>{}</code></td></tr>')
+_ROW = Markup(
+    '<tr><td><code>{}</code>{}</td><td class="old"><code>{}</code></td><td'
+    ' class="new"><code>{}</code></td></tr>'
+)
 
 
 def render(report: Report) -> str:
@@ -25,7 +38,9 @@ def render(report: Report) -> str:
     risks = [(stack.title, each) for stack in report.stacks for each in stack.serious]
     risks.sort(key=lambda item: item[1].weight)
     is_critical = report.rank > BLOCKED and any(each.weight == CRITICAL for _, each in risks)
-    page = template("review/templates/report.html.j2", autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    page = template(
+        "review/templates/report.html.j2", autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
     return page.render(
         first=risks[:_FIRST],
         more=len(risks[_FIRST:]),
@@ -61,7 +76,14 @@ def _sentence(risk: Risk) -> str:
 def _properties(changes: Sequence[PropertyChange]) -> Markup:
     if not changes:
         return Markup('<p class="soft">The engine sent no properties.</p>')
-    rows = (_ROW.format(each.path, " 🔁" if each.replaces else "", *differing_parts(each.old, each.new, _LONGEST)) for each in changes)
-    return Markup('<div class="scroll"><table><tr><th>property</th><th>old</th><th>new</th></tr>{}</table></div>').format(
-        Markup("").join(rows)
+    rows = (
+        _ROW.format(
+            each.path,
+            " 🔁" if each.replaces else "",
+            *differing_parts(each.old, each.new, _LONGEST),
+        )
+        for each in changes
     )
+    return Markup(
+        '<div class="scroll"><table><tr><th>property</th><th>old</th><th>new</th></tr>{}</table></div>'
+    ).format(Markup("").join(rows))

@@ -1,24 +1,28 @@
-"""Risks of changed facts: `data/facts.toml` says what a change means. A fact that is unlisted, missing or unreadable is a risk."""
+"""Risks of changed facts: `data/facts.toml` says what a change means. A fact that is unlisted,
+missing or unreadable is a risk.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from inferplan.documents.text import clean, transition
 from inferplan.kube.facts import Subjects, read
-from inferplan.review.reading.events import STACK_TYPE, State, Step
+from inferplan.pulumi_engine.reading.events import STACK_TYPE, State, Step
+from inferplan.pulumi_engine.reading.values import show, veil
 from inferplan.review.reading.preview import Preview
-from inferplan.review.reading.values import show, veil
-from inferplan.review.rendering.text import clean, transition
-from inferplan.review.risks.kinds import DISRUPTIVE, meaning_of, rules_for
-from inferplan.review.risks.properties import leaves
-from inferplan.review.risks.risk import Risk, risks_of
+from inferplan.review.steps.kinds import DISRUPTIVE, meaning_of, rules_for
+from inferplan.review.steps.properties import leaves
+from inferplan.review.steps.risk import Risk, risks_of
 
 _LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True)
 class StatedFacts:
-    """The facts before and after a change. `gap` says why they cannot be compared, "" if they can, or if the program states none."""
+    """The facts before and after a change. `gap` says why they cannot be compared, "" if they can,
+    or if the program states none.
+    """
 
     before: Subjects
     after: Subjects
@@ -33,12 +37,16 @@ def stated_facts(preview: Preview) -> StatedFacts:
     except ValueError as error:
         return StatedFacts({}, {}, clean(str(error)))
     if preview.form == "digest":
-        return StatedFacts({}, {}, "the digest of a preview has no facts. Give the events (docs/pull-requests.md).")
+        return StatedFacts(
+            {}, {}, "the digest of a preview has no facts. Give the events (docs/pull-requests.md)."
+        )
     if before is None and after is None:
         return StatedFacts({}, {})
     ended_early = preview.result not in ("", "succeeded") and not preview.has_final_outputs
     if new is not None and (after is None or preview.incomplete or ended_early):
-        return StatedFacts({}, {}, "the program ended before it stated the new facts, or no longer states them")
+        return StatedFacts(
+            {}, {}, "the program ended before it stated the new facts, or no longer states them"
+        )
     if before is None and old is not None:
         return StatedFacts({}, {}, "the stack was last updated by a version without facts")
     return StatedFacts(before or {}, after or {})
@@ -46,21 +54,55 @@ def stated_facts(preview: Preview) -> StatedFacts:
 
 def fact_risks(preview: Preview, facts: StatedFacts) -> Iterator[Risk]:
     if facts.gap:
-        consequence = "lost access, other weights and less capacity show only in single resources: read their properties"
-        yield _risk("stack", preview.stack, "states no facts to compare", facts.gap, consequence, weight=DISRUPTIVE)
+        consequence = (
+            "lost access, other weights and less capacity show only in single resources: read their"
+            " properties"
+        )
+        yield _risk(
+            "stack",
+            preview.stack,
+            "states no facts to compare",
+            facts.gap,
+            consequence,
+            weight=DISRUPTIVE,
+        )
     for kind, name in sorted({*facts.before, *facts.after}):
-        yield from _of_subject(kind, name, facts.before.get((kind, name)), facts.after.get((kind, name)))
-        if facts.before and (kind, name) not in facts.before and (meaning := meaning_of(f"fact:{kind}", "create")):
-            yield _risk(kind, name, "is new", "declared", meaning.consequence, weight=meaning.weight, order=meaning.order)
+        yield from _of_subject(
+            kind, name, facts.before.get((kind, name)), facts.after.get((kind, name))
+        )
+        if (
+            facts.before
+            and (kind, name) not in facts.before
+            and (meaning := meaning_of(f"fact:{kind}", "create"))
+        ):
+            yield _risk(
+                kind,
+                name,
+                "is new",
+                "declared",
+                meaning.consequence,
+                weight=meaning.weight,
+                order=meaning.order,
+            )
 
 
-def _of_subject(kind: str, name: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Iterator[Risk]:
+def _of_subject(
+    kind: str, name: str, old: dict[str, Any] | None, new: dict[str, Any] | None
+) -> Iterator[Risk]:
     if old == new:
         return
     type_ = f"fact:{kind}"
     if new is None:
         if meaning := meaning_of(type_, "delete"):
-            yield _risk(kind, name, "is removed", "no longer declared", meaning.consequence, weight=meaning.weight, order=meaning.order)
+            yield _risk(
+                kind,
+                name,
+                "is removed",
+                "no longer declared",
+                meaning.consequence,
+                weight=meaning.weight,
+                order=meaning.order,
+            )
         return
     op = "create" if old is None else "update"
     step = Step(
@@ -77,11 +119,25 @@ def _of_subject(kind: str, name: str, old: dict[str, Any] | None, new: dict[str,
     before, after = (leaves(veil(each)) for each in (old, new))
     for path in sorted({*before, *after}):
         was, will = (show(each[path]) if path in each else "" for each in (before, after))
-        if was != will and not any(rule.path.fullmatch(path) for rule in rules_for(type_) if not rule.rest):
+        if was != will and not any(
+            rule.path.fullmatch(path) for rule in rules_for(type_) if not rule.rest
+        ):
             cause = f"{clean(path)}: {transition(was, will, _LONGEST)}"
-            yield _risk(kind, name, "changes", cause, meaning.consequence, weight=meaning.weight, order=meaning.order)
+            yield _risk(
+                kind,
+                name,
+                "changes",
+                cause,
+                meaning.consequence,
+                weight=meaning.weight,
+                order=meaning.order,
+            )
 
 
-def _risk(kind: str, name: str, what: str, cause: str, consequence: str, *, weight: int, order: int = 0) -> Risk:
+def _risk(
+    kind: str, name: str, what: str, cause: str, consequence: str, *, weight: int, order: int = 0
+) -> Risk:
     names = {"kind": clean(kind), "name": clean(name), "urn": clean(f"{kind} {name}")}
-    return Risk(weight=weight, what=what, cause=cause, consequence=consequence, order=order, **names)
+    return Risk(
+        weight=weight, what=what, cause=cause, consequence=consequence, order=order, **names
+    )

@@ -1,4 +1,6 @@
-"""The guards of a stack before and after a change, read as plain JSON: its budget, and the settings and exemptions of its policies."""
+"""The guards of a stack before and after a change, read as plain JSON: its budget, and the settings
+and exemptions of its policies.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -6,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+from inferplan.documents.text import clean, joined, one_line, shortened
 from inferplan.review.cost.budget import budget_of, usd
 from inferplan.review.cost.increase import thresholds
 from inferplan.review.reading.preview import Preview
-from inferplan.review.rendering.text import clean, joined, one_line, shortened
-from inferplan.review.risks.kinds import CRITICAL, DISRUPTIVE
 from inferplan.review.risks.policies import label_of
-from inferplan.review.risks.risk import Risk
+from inferplan.review.steps.kinds import CRITICAL, DISRUPTIVE
+from inferplan.review.steps.risk import Risk
 
 _ORDER = 3000
 _PACK = "inferplan"
@@ -24,7 +26,9 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """The policy settings of one stack on both sides (None if not known), changed files of the pack, and its identity on both sides."""
+    """The policy settings of one stack on both sides (None if not known), changed files of the
+    pack, and its identity on both sides.
+    """
 
     after: Settings = field(default_factory=dict)
     before: Settings | None = None
@@ -37,16 +41,21 @@ class Guards:
     def accepted_types(self) -> frozenset[str]:
         """Types of resources that no table knows, and that the stack's settings accept today."""
         return frozenset(
-            str(each.get("type")) for each in _entries(self.after, "acceptedTypes") if str(each.get("expires", "9")) >= self.today
+            str(each.get("type"))
+            for each in _entries(self.after, "acceptedTypes")
+            if str(each.get("expires", "9")) >= self.today
         )
 
     def in_force(self, preview: Preview) -> tuple[str, ...]:
-        """The exemptions that hold today, in words. One for a resource that a complete `preview` does not have, has no effect."""
+        """The exemptions that hold today, in words. One for a resource that a complete `preview`
+        does not have, has no effect.
+        """
         labels = {label_of(each.urn).replace(" ", "/") for each in preview.steps} | {"stack"}
         return tuple(
             _exemption_text(each)
             for each in _exemptions(self.after)
-            if str(each.get("expires", "9")) >= self.today and (preview.incomplete or str(each.get("resource")) in labels)
+            if str(each.get("expires", "9")) >= self.today
+            and (preview.incomplete or str(each.get("resource")) in labels)
         )
 
 
@@ -56,13 +65,22 @@ GuardReader = Callable[[str], Guards]
 
 def guard_risks(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
     """The risks of changes to the guards; those that name no rule are of the stack of `preview`."""
-    for risk in (*_budget_risks(preview), *(_policy_risks(guards) if guards else ()), *(_pack_risks(preview, guards) if guards else ())):
+    for risk in (
+        *_budget_risks(preview),
+        *(_policy_risks(guards) if guards else ()),
+        *(_pack_risks(preview, guards) if guards else ()),
+    ):
         yield risk if risk.name else replace(risk, kind="stack", name=clean(preview.stack))
 
 
 def _policy_risks(guards: Guards) -> Iterator[Risk]:
     if guards.unread:
-        yield _risk(CRITICAL, "policy settings cannot be read", guards.unread, "exemptions from the policies are unknown")
+        yield _risk(
+            CRITICAL,
+            "policy settings cannot be read",
+            guards.unread,
+            "exemptions from the policies are unknown",
+        )
     if guards.before is not None:
         yield from _exemption_risks(guards.before, guards.after)
         for key in sorted({*guards.before, *guards.after} - {"exemptions"}):
@@ -70,19 +88,44 @@ def _policy_risks(guards: Guards) -> Iterator[Risk]:
 
 
 def _pack_risks(preview: Preview, guards: Guards) -> Iterator[Risk]:
-    """The risks of another pack than that of the base, and of a run whose pack does not state its identity."""
+    """The risks of another pack than that of the base, and of a run whose pack does not state its
+    identity.
+    """
     before, after = guards.packs
-    stated = next((version for name, version in preview.policy_packs.items() if name.partition("|")[0] == _PACK), None)
+    stated = next(
+        (
+            version
+            for name, version in preview.policy_packs.items()
+            if name.partition("|")[0] == _PACK
+        ),
+        None,
+    )
     if guards.code or (before and before != after):
         packs = f"{before or 'unknown'} → {after or 'unknown'}"
         consequence = "rules may miss violations that they found before: review their code"
-        yield _risk(CRITICAL, "the policy pack changes", f"{packs}; {joined(guards.code, 3)}" if guards.code else packs, consequence)
+        yield _risk(
+            CRITICAL,
+            "the policy pack changes",
+            f"{packs}; {joined(guards.code, 3)}" if guards.code else packs,
+            consequence,
+        )
     if before and stated is None and preview.form == "events" and not preview.incomplete:
-        yield _risk(CRITICAL, "no policy pack ran", f"the base has {before}", "violations of its rules are unknown: preview with the pack")
+        yield _risk(
+            CRITICAL,
+            "no policy pack ran",
+            f"the base has {before}",
+            "violations of its rules are unknown: preview with the pack",
+        )
     elif before and stated is not None and stated not in guards.packs:
         consequence = "rules of the base may not have run: preview again with its pack"
-        judged = clean(stated) if "sha256:" in stated else f"one that states only its version, {clean(stated) or 'none'}"
-        yield _risk(CRITICAL, "was judged by another policy pack", f"{before} → {judged}", consequence)
+        judged = (
+            clean(stated)
+            if "sha256:" in stated
+            else f"one that states only its version, {clean(stated) or 'none'}"
+        )
+        yield _risk(
+            CRITICAL, "was judged by another policy pack", f"{before} → {judged}", consequence
+        )
 
 
 def _exemption_risks(before: Settings, after: Settings) -> Iterator[Risk]:
@@ -94,7 +137,11 @@ def _exemption_risks(before: Settings, after: Settings) -> Iterator[Risk]:
             what = "gets an exemption" if old is None else "gets a wider or longer exemption"
             if old is not None and old.get("state") == each.get("state"):
                 end, new_end = (str(side.get("expires", "9")) for side in (old, each))
-                what = "gets a longer exemption" if new_end > end else "keeps an exemption, whose words change"
+                what = (
+                    "gets a longer exemption"
+                    if new_end > end
+                    else "keeps an exemption, whose words change"
+                )
                 if new_end < end:
                     what, consequence = (
                         f"loses its exemption sooner, on {clean(new_end)} instead of {clean(end)}",
@@ -115,15 +162,35 @@ def _setting_risks(key: str, old: Any, new: Any) -> Iterator[Risk]:
             continue
         if key != "levels":
             cause = f"{clean(key)}: {_json(was)} → {_json(will)}"
-            yield _risk(DISRUPTIVE, "allows something else", cause, "what it blocked may now pass", rule=rule)
+            yield _risk(
+                DISRUPTIVE,
+                "allows something else",
+                cause,
+                "what it blocked may now pass",
+                rule=rule,
+            )
         elif not _stricter(was, will):
-            cause = f"{_json(was) if was else 'the level of the pack'} → {_json(will) if will else 'the level of the pack'}"
-            yield _risk(CRITICAL, "is enforced less strictly", cause, "its violations may no longer block", rule=rule)
+            cause = (
+                f"{_json(was) if was else 'the level of the pack'} →"
+                f" {_json(will) if will else 'the level of the pack'}"
+            )
+            yield _risk(
+                CRITICAL,
+                "is enforced less strictly",
+                cause,
+                "its violations may no longer block",
+                rule=rule,
+            )
 
 
 def _stricter(was: Any, will: Any) -> bool:
-    """True if a level becomes stricter. An absent level is the pack's own, and counts as the strictest."""
-    ranks = [_STRICTNESS.get(str(each), 0) if each is not None else max(_STRICTNESS.values()) for each in (was, will)]
+    """True if a level becomes stricter. An absent level is the pack's own, and counts as the
+    strictest.
+    """
+    ranks = [
+        _STRICTNESS.get(str(each), 0) if each is not None else max(_STRICTNESS.values())
+        for each in (was, will)
+    ]
     return ranks[1] >= ranks[0] and not (will is None and was is not None and ranks[1] == ranks[0])
 
 
@@ -133,7 +200,9 @@ def _exemptions(settings: Settings) -> Iterator[Settings]:
 
 def _entries(settings: Settings, key: str) -> Iterator[Settings]:
     listed = settings.get(key)
-    yield from (each for each in listed if isinstance(each, dict)) if isinstance(listed, list) else ()
+    yield from (
+        (each for each in listed if isinstance(each, dict)) if isinstance(listed, list) else ()
+    )
 
 
 def _subject(exemption: Settings) -> tuple[Any, ...]:
@@ -141,15 +210,30 @@ def _subject(exemption: Settings) -> tuple[Any, ...]:
 
 
 def _exemption_text(exemption: Settings) -> str:
-    where = " ".join(clean(str(exemption[key])) for key in ("resource", "path", "state") if exemption.get(key))
+    where = " ".join(
+        clean(str(exemption[key])) for key in ("resource", "path", "state") if exemption.get(key)
+    )
     defaults = {"rule": "?", "expires": "no end", "owner": "no owner", "reason": "no reason"}
-    rule, end, who, why = (clean(str(exemption.get(key, default))) for key, default in defaults.items())
-    return shortened(f"{rule} for {where or 'everything'}, until {end} ({who}): {one_line(why)}", 2 * _LONGEST)
+    rule, end, who, why = (
+        clean(str(exemption.get(key, default))) for key, default in defaults.items()
+    )
+    return shortened(
+        f"{rule} for {where or 'everything'}, until {end} ({who}): {one_line(why)}", 2 * _LONGEST
+    )
 
 
 def _risk(weight: int, what: str, cause: str, consequence: str, *, rule: str = "") -> Risk:
     cause = shortened(cause, 2 * _LONGEST)
-    return Risk(weight=weight, what=what, kind="rule", name=clean(rule), urn="", cause=cause, consequence=consequence, order=_ORDER)
+    return Risk(
+        weight=weight,
+        what=what,
+        kind="rule",
+        name=clean(rule),
+        urn="",
+        cause=cause,
+        consequence=consequence,
+        order=_ORDER,
+    )
 
 
 def _budget_risks(preview: Preview) -> Iterator[Risk]:
@@ -157,12 +241,27 @@ def _budget_risks(preview: Preview) -> Iterator[Risk]:
     if before is not None and (after is None or after > before):
         what = "no longer has a budget" if after is None else "has a higher budget"
         cause = f"budget.monthlyUsd: {usd(before)} → {'nothing' if after is None else usd(after)}"
-        yield _risk(DISRUPTIVE, what, cause, "the budget no longer stops a change that costs more than the old one allowed")
-    limits = zip(("reviewPercent", "reviewUsd"), thresholds(preview.against_config), thresholds(preview.config), strict=True)
+        yield _risk(
+            DISRUPTIVE,
+            what,
+            cause,
+            "the budget no longer stops a change that costs more than the old one allowed",
+        )
+    limits = zip(
+        ("reviewPercent", "reviewUsd"),
+        thresholds(preview.against_config),
+        thresholds(preview.config),
+        strict=True,
+    )
     for key, old, new in limits if preview.against_config is not None else ():
         if new > old:
             cause = f"budget.{key}: {old:f} → {new:f}"
-            yield _risk(DISRUPTIVE, "reports a higher cost later", cause, "a change that costs more is no longer the first thing to read")
+            yield _risk(
+                DISRUPTIVE,
+                "reports a higher cost later",
+                cause,
+                "a change that costs more is no longer the first thing to read",
+            )
 
 
 def _budget(config: Mapping[str, str] | None) -> Decimal | None:
@@ -173,4 +272,8 @@ def _budget(config: Mapping[str, str] | None) -> Decimal | None:
 
 
 def _json(value: Any) -> str:
-    return "nothing" if value is None else shortened(clean(json.dumps(value, ensure_ascii=False)), _LONGEST)
+    return (
+        "nothing"
+        if value is None
+        else shortened(clean(json.dumps(value, ensure_ascii=False)), _LONGEST)
+    )

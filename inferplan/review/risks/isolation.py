@@ -1,21 +1,25 @@
-"""Running pods that a change isolates: without a NetworkPolicy that selects them they have every connection, with one only what it allows."""
+"""Running pods that a change isolates: without a NetworkPolicy that selects them they have every
+connection, with one only what it allows.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from inferplan.documents.text import clean, joined
 from inferplan.kube.paths import mapping
-from inferplan.review.capacity.pods import PodSet
+from inferplan.kube.pod_sets import PodSet
 from inferplan.review.reading.preview import NETWORK_POLICY, Preview, Side
-from inferplan.review.rendering.text import clean, joined
-from inferplan.review.risks.kinds import CRITICAL
-from inferplan.review.risks.risk import Risk
+from inferplan.review.steps.kinds import CRITICAL
+from inferplan.review.steps.risk import Risk
 
 _MOST_PODS = 6
 _WORDS = {"Ingress": ("incoming", "ingress"), "Egress": ("outgoing", "egress")}
 
 
 def isolated_pods(preview: Preview) -> Iterator[Risk]:
-    """The risk of each policy that selects pods which ran without any policy on that side of their traffic."""
+    """The risk of each policy that selects pods which ran without any policy on that side of their
+    traffic.
+    """
     policies = [each for each in preview.steps if each.type == NETWORK_POLICY]
     workloads = [each for each in preview.steps if each.before and each.after and each.after.pods]
     for policy in policies:
@@ -25,7 +29,8 @@ def isolated_pods(preview: Preview) -> Iterator[Risk]:
             lost = [
                 f"{clean(each.kind)} {clean(each.name)}"
                 for each in workloads
-                if _selected(policy.after, each.after, side) and not any(_selected(old.before, each.before, side) for old in policies)
+                if _selected(policy.after, each.after, side)
+                and not any(_selected(old.before, each.before, side) for old in policies)
             ]
             if lost:
                 direction, rules = _WORDS[side]
@@ -37,8 +42,13 @@ def isolated_pods(preview: Preview) -> Iterator[Risk]:
                     kind=policy.kind,
                     name=clean(policy.name),
                     urn=clean(policy.urn),
-                    cause=f"no NetworkPolicy of the stack selected {joined(lost, _MOST_PODS)} before",
-                    consequence=f"{joined(lost, _MOST_PODS)} {'lose' if len(lost) > 1 else 'loses'} every {direction} connection{exception}",
+                    cause=(
+                        f"no NetworkPolicy of the stack selected {joined(lost, _MOST_PODS)} before"
+                    ),
+                    consequence=(
+                        f"{joined(lost, _MOST_PODS)} {'lose' if len(lost) > 1 else 'loses'} every"
+                        f" {direction} connection{exception}"
+                    ),
                     order=1,
                 )
 
@@ -52,15 +62,24 @@ def _sides(policy: Side) -> list[str]:
 def _selected(policy: Side | None, workload: Side | None, side: str) -> bool:
     if policy is None or workload is None or side not in _sides(policy):
         return False
-    namespace, selector = mapping(policy.inputs, "metadata").get("namespace"), mapping(policy.inputs, "spec", "podSelector")
+    namespace, selector = (
+        mapping(policy.inputs, "metadata").get("namespace"),
+        mapping(policy.inputs, "spec", "podSelector"),
+    )
     return any(each.namespace == namespace and _matches(selector, each) for each in workload.pods)
 
 
 def _matches(selector: Mapping[str, Any], pods: PodSet) -> bool:
-    """True if a label selector selects the pods. An expression that cannot be read excludes nothing."""
+    """True if a label selector selects the pods. An expression that cannot be read excludes
+    nothing.
+    """
     labels = dict(pods.labels)
-    expressions = [each for each in selector.get("matchExpressions") or [] if isinstance(each, dict)]
-    return mapping(selector, "matchLabels").items() <= labels.items() and all(_holds(each, labels) for each in expressions)
+    expressions = [
+        each for each in selector.get("matchExpressions") or [] if isinstance(each, dict)
+    ]
+    return mapping(selector, "matchLabels").items() <= labels.items() and all(
+        _holds(each, labels) for each in expressions
+    )
 
 
 def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

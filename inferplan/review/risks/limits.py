@@ -1,19 +1,21 @@
-"""Numbers held against what needs them: memory against the weights that it has to load, quotas against the declared pods."""
+"""Numbers held against what needs them: memory against the weights that it has to load, quotas
+against the declared pods.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from inferplan.documents.text import clean
 from inferplan.kube.facts import Subjects
 from inferplan.kube.paths import mapping
+from inferplan.kube.pod_sets import PodSet
 from inferplan.kube.quantity import amount
-from inferplan.review.capacity.pods import PodSet
 from inferplan.review.reading.preview import Preview, StepSummary
-from inferplan.review.rendering.text import clean
 from inferplan.review.risks.facts import stated_facts
-from inferplan.review.risks.kinds import CRITICAL
-from inferplan.review.risks.risk import Risk
+from inferplan.review.steps.kinds import CRITICAL
+from inferplan.review.steps.risk import Risk
 
 LESS_MEMORY, LOWER_QUOTA = "has less memory", "has a lower quota"
 _GIB = 2**30
@@ -39,27 +41,56 @@ def _weights(facts: Subjects, workload: StepSummary) -> str:
 
 
 def _against_weights(risk: Risk, step: StepSummary, size: str) -> Risk:
-    memory = sum((each.memory_gib * each.per_replica for each in (step.after.pods if step.after else ())), Decimal(0))
+    memory = sum(
+        (each.memory_gib * each.per_replica for each in (step.after.pods if step.after else ())),
+        Decimal(0),
+    )
     if not size or memory * _GIB >= (amount(size) or 0):
         return risk
     consequence = "the weights do not fit: the server is killed while it loads them (OOMKilled)"
-    return replace(risk, weight=CRITICAL, cause=f"{risk.cause}, below the {clean(size)} of weights", consequence=consequence)
+    return replace(
+        risk,
+        weight=CRITICAL,
+        cause=f"{risk.cause}, below the {clean(size)} of weights",
+        consequence=consequence,
+    )
 
 
 def _against_pods(risk: Risk, step: StepSummary, preview: Preview) -> Risk | None:
-    """`risk`, critical below what is declared; None for a new quota with room for a rollout of all of it. Servers free accelerators first."""
+    """`risk`, critical below what is declared; None for a new quota with room for a rollout of all
+    of it. Servers free accelerators first.
+    """
     inputs: dict[str, Any] = step.after.inputs if step.after else {}
     namespace = mapping(inputs, "metadata").get("namespace")
-    pods = [each for other in preview.steps if other.after for each in other.after.pods if each.namespace == namespace]
+    pods = [
+        each
+        for other in preview.steps
+        if other.after
+        for each in other.after.pods
+        if each.namespace == namespace
+    ]
     for key, value in sorted(mapping(inputs, "spec", "hard").items()):
         limit, needed = amount(value), _needed(key, pods)
         if limit is not None and needed > limit:
-            consequence = f"{needed:f} are declared: the others are rejected when they start the next time"
-            return replace(
-                risk, weight=CRITICAL, cause=f"{risk.cause}; {clean(key)} {clean(str(value))} for {needed:f}", consequence=consequence
+            consequence = (
+                f"{needed:f} are declared: the others are rejected when they start the next time"
             )
-    stated = {key: amount(value) or 0 for key, value in mapping(inputs, "spec", "hard").items() if clean(key) in risk.cause}
-    others = {key: limit for key, limit in stated.items() if not (key.startswith("requests.") and "/" in key)}
+            return replace(
+                risk,
+                weight=CRITICAL,
+                cause=f"{risk.cause}; {clean(key)} {clean(str(value))} for {needed:f}",
+                consequence=consequence,
+            )
+    stated = {
+        key: amount(value) or 0
+        for key, value in mapping(inputs, "spec", "hard").items()
+        if clean(key) in risk.cause
+    }
+    others = {
+        key: limit
+        for key, limit in stated.items()
+        if not (key.startswith("requests.") and "/" in key)
+    }
     has_room = all(0 < 2 * _needed(key, pods) <= limit for key, limit in others.items())
     is_new = step.before is None or (": nothing" in risk.cause and not others)
     return None if is_new and has_room and stated else risk

@@ -3,12 +3,26 @@
 from collections.abc import Iterator
 
 from inferplan.components.spec import SpecError
-from inferplan.stackfile.checks import access, capacity, data, egress, key_history, names, objects, paths, placement, public_routes, queues
+from inferplan.stackfile.checks import (
+    access,
+    capacity,
+    data,
+    egress,
+    key_history,
+    names,
+    objects,
+    paths,
+    placement,
+    public_routes,
+    queues,
+)
 from inferplan.stackfile.stack import StackSettings
 
 
 def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]:
-    """Check the sections of a stack against each other; `has_key_seed` says whether the stack has an `apiKeySeed`."""
+    """Check the sections of a stack against each other; `has_key_seed` says whether the stack has
+    an `apiKeySeed`.
+    """
     yield from names.errors(settings)
     yield from placement.errors(settings)
     yield from capacity.errors(settings)

@@ -1,4 +1,6 @@
-"""Checks access: known consumers, a gateway that checks their keys, a seed to derive the keys from, and a benchmark that may call models."""
+"""Checks access: known consumers, a gateway that checks their keys, a seed to derive the keys from,
+and a benchmark that may call models.
+"""
 
 from collections.abc import Iterator
 
@@ -16,9 +18,19 @@ def errors(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError
     for name, model in settings.models.items():
         for index, consumer in enumerate(model.consumers):
             if consumer not in settings.consumers:
-                yield unknown(("models", name, "consumers", index), consumer, "consumer", settings.consumers, "consumers")
+                yield unknown(
+                    ("models", name, "consumers", index),
+                    consumer,
+                    "consumer",
+                    settings.consumers,
+                    "consumers",
+                )
     if settings.consumers and settings.gateway is None:
-        yield SpecError(("consumers",), "Missing gateway, which checks the keys of consumers. Add gateway, or remove consumers.")
+        yield SpecError(
+            ("consumers",),
+            "Missing gateway, which checks the keys of consumers. Add gateway, or remove"
+            " consumers.",
+        )
     if settings.gateway is not None:
         yield from _unsupported(settings, settings.gateway)
     if (settings.models or settings.consumers) and not has_key_seed:
@@ -34,33 +46,53 @@ def _unsupported(settings: StackSettings, gateway: GatewaySpec) -> Iterator[Spec
     implementation = f"implementation {gateway.implementation}"
     for name, model in settings.models.items():
         if not model.calls_are_few and not gateway.matches_paths_by_pattern:
-            others = " or ".join(engine for engine, spec in MODEL_SPECS.items() if spec.calls_are_few)
-            message = f"{implementation} cannot list the calls of engine {model.engine}. Use engine {others}, or implementation nginx."
+            others = " or ".join(
+                engine for engine, spec in MODEL_SPECS.items() if spec.calls_are_few
+            )
+            message = (
+                f"{implementation} cannot list the calls of engine {model.engine}. Use engine"
+                f" {others}, or implementation nginx."
+            )
             yield SpecError(("models", name, "engine"), message)
     for name, consumer in settings.consumers.items():
         if consumer.expires and not gateway.enforces_expiry:
-            message = f"{implementation} cannot enforce expires. Use implementation nginx, or retire the key version instead."
+            message = (
+                f"{implementation} cannot enforce expires. Use implementation nginx, or retire the"
+                " key version instead."
+            )
             yield SpecError(("consumers", name, "expires"), message)
         if "limits" in consumer.model_fields_set and not gateway.enforces_limits:
-            message = f"{implementation} cannot enforce limits. Use implementation nginx, or remove limits."
+            message = (
+                f"{implementation} cannot enforce limits. Use implementation nginx, or remove"
+                " limits."
+            )
             yield SpecError(("consumers", name, "limits"), message)
 
 
 def _benchmark(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecError]:
     path, gateway = ("benchmark",), settings.gateway
     if gateway is None:
-        yield SpecError(path, "Missing gateway, which the benchmark calls. Add gateway, or remove benchmark.")
+        yield SpecError(
+            path, "Missing gateway, which the benchmark calls. Add gateway, or remove benchmark."
+        )
     elif not gateway.runs_in_namespace:
-        message = f"implementation {gateway.implementation} runs outside the namespace of the benchmark. Use implementation nginx."
+        message = (
+            f"implementation {gateway.implementation} runs outside the namespace of the benchmark."
+            " Use implementation nginx."
+        )
         yield SpecError(path, message)
     if spec.consumer not in settings.consumers:
-        yield unknown((*path, "consumer"), spec.consumer, "consumer", settings.consumers, "consumers")
+        yield unknown(
+            (*path, "consumer"), spec.consumer, "consumer", settings.consumers, "consumers"
+        )
     for index, name in enumerate(spec.models):
         yield from _benchmarked_model(settings, spec, (*path, "models", index), name)
     yield from _tokenizer(settings, spec)
 
 
-def _benchmarked_model(settings: StackSettings, spec: BenchmarkSpec, path: KeyPath, name: str) -> Iterator[SpecError]:
+def _benchmarked_model(
+    settings: StackSettings, spec: BenchmarkSpec, path: KeyPath, name: str
+) -> Iterator[SpecError]:
     name, _, served = name.partition("/")
     model = settings.models.get(name)
     if model is None:
@@ -68,10 +100,21 @@ def _benchmarked_model(settings: StackSettings, spec: BenchmarkSpec, path: KeyPa
     elif not model.takes_prompts or (served and served not in [text.model for text in model.texts]):
         name = f"{name}/{served}" if served else name
         reason = f": {model.why_no_prompts}" if model.why_no_prompts else ""
-        allowed = "A benchmark calls OpenAI APIs, and Triton models that require one TYPE_STRING input and at most max_tokens besides it"
-        yield SpecError(path, f"{name} does not take prompts{reason}. {allowed}. Make other inputs optional, or use another model.")
+        allowed = (
+            "A benchmark calls OpenAI APIs, and Triton models that require one TYPE_STRING input"
+            " and at most max_tokens besides it"
+        )
+        yield SpecError(
+            path,
+            f"{name} does not take prompts{reason}. {allowed}. Make other inputs optional, or use"
+            " another model.",
+        )
     elif spec.consumer in settings.consumers and spec.consumer not in model.consumers:
-        yield SpecError(path, f"Consumer {spec.consumer} may not call {name}. Add {spec.consumer} to models.{name}.consumers.")
+        yield SpecError(
+            path,
+            f"Consumer {spec.consumer} may not call {name}. Add {spec.consumer} to"
+            f" models.{name}.consumers.",
+        )
 
 
 def _tokenizer(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecError]:
@@ -79,7 +122,17 @@ def _tokenizer(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecErr
     if model is None:
         yield unknown(path, spec.tokenizer, "model", settings.models, "models")
     elif model.weights is None:
-        yield SpecError(path, f"{spec.tokenizer} has no weights, and the tokenizer is read from them. Use a model with weights.")
-    elif model.preheat is None and (store := settings.storage.get(model.weights.store)) is not None and store.kind == "s3":
-        problem = f"The files of {spec.tokenizer} are in a bucket, but the tokenizer must be on a volume."
+        yield SpecError(
+            path,
+            f"{spec.tokenizer} has no weights, and the tokenizer is read from them. Use a model"
+            " with weights.",
+        )
+    elif (
+        model.preheat is None
+        and (store := settings.storage.get(model.weights.store)) is not None
+        and store.kind == "s3"
+    ):
+        problem = (
+            f"The files of {spec.tokenizer} are in a bucket, but the tokenizer must be on a volume."
+        )
         yield SpecError(path, f"{problem} Use a model with preheat.")

@@ -3,11 +3,13 @@
 from collections.abc import Collection, Iterable, Iterator
 
 from inferplan.components.spec import KeyPath, SpecError
-from inferplan.stackfile import errors
+from inferplan.documents import errors
 
 
 def unknown(path: KeyPath, name: str, noun: str, names: Collection[str], section: str) -> SpecError:
-    """The error of `name` at `path`, an unknown `noun` of `section`; it lists the closest and the known names."""
+    """The error of `name` at `path`, an unknown `noun` of `section`; it lists the closest and the
+    known names.
+    """
     return SpecError(path, errors.unknown(noun, name, names, remedy=f"Add one under {section}."))
 
 

@@ -1,4 +1,6 @@
-"""Checks the fields of `extraObjects` against Kubernetes' own types (`inferplan/kube/object_types.json`), so that no API server is needed."""
+"""Checks the fields of `extraObjects` against Kubernetes' own types
+(`inferplan/kube/object_types.json`), so that no API server is needed.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,8 +10,8 @@ from importlib.resources import files
 from typing import Any
 
 from inferplan.components.spec import KeyPath, SpecError
+from inferplan.documents.errors import shown, suggestion
 from inferplan.kube.quantity import amount
-from inferplan.stackfile.errors import shown, suggestion
 from inferplan.stackfile.stack import StackSettings
 
 _MOST_NAMES = 12
@@ -19,7 +21,9 @@ _SCALARS = {"string": (str,), "integer": (int,), "boolean": (bool,), "number": (
 
 @cache
 def _table() -> Mapping[str, Any]:
-    return json.loads(files("inferplan.kube").joinpath("object_types.json").read_text(encoding="utf-8"))
+    return json.loads(
+        files("inferplan.kube").joinpath("object_types.json").read_text(encoding="utf-8")
+    )
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
@@ -32,8 +36,12 @@ def _object_errors(path: KeyPath, manifest: Mapping[str, Any]) -> Iterator[SpecE
     type_ = kinds.get(f"{version}/{kind}")
     if type_ is not None:
         yield from _field_errors(path, manifest, f"@{type_}")
-    elif siblings := [name.rpartition("/")[2] for name in kinds if name.rpartition("/")[0] == version]:
-        versions = sorted(name.rpartition("/")[0] for name in kinds if name.rpartition("/")[2] == kind)
+    elif siblings := [
+        name.rpartition("/")[2] for name in kinds if name.rpartition("/")[0] == version
+    ]:
+        versions = sorted(
+            name.rpartition("/")[0] for name in kinds if name.rpartition("/")[2] == kind
+        )
         hint = f" Write apiVersion: {versions[0]}." if versions else _hint(kind, siblings, "kinds")
         yield SpecError((*path, "kind"), f"{kind!r} is not a kind of {version}.{hint}")
 
@@ -69,11 +77,18 @@ def _type_errors(path: KeyPath, value: dict[str, Any], type_: str) -> Iterator[S
             yield from _field_errors((*path, key), item, fields[key])
         else:
             hint = _hint(key, [*fields], "fields")
-            yield SpecError((*path, key), f"{shown(key)} is not a field of {type_.rpartition('.')[2]} in Kubernetes.{hint}")
+            yield SpecError(
+                (*path, key),
+                f"{shown(key)} is not a field of {type_.rpartition('.')[2]} in Kubernetes.{hint}",
+            )
 
 
 def _wrong(path: KeyPath, value: Any, expected: str, remedy: Any) -> SpecError:
-    written = f" Write {path[-1]}: {json.dumps(remedy, ensure_ascii=False)}." if remedy is not None and isinstance(path[-1], str) else ""
+    written = (
+        f" Write {path[-1]}: {json.dumps(remedy, ensure_ascii=False)}."
+        if remedy is not None and isinstance(path[-1], str)
+        else ""
+    )
     return SpecError(path, f"{shown(value)} is not valid. Expected {expected}.{written}")
 
 
@@ -89,4 +104,6 @@ def _converted(value: Any, form: str) -> Any:
 
 def _hint(name: str, names: list[str], plural: str) -> str:
     near = suggestion(name, names)
-    return near or (f" Its {plural}: {', '.join(sorted(names))}." if len(names) <= _MOST_NAMES else "")
+    return near or (
+        f" Its {plural}: {', '.join(sorted(names))}." if len(names) <= _MOST_NAMES else ""
+    )

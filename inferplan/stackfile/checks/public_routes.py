@@ -1,4 +1,6 @@
-"""Checks public routes: their models and consumers exist, servers accept their names, and no name means two things."""
+"""Checks public routes: their models and consumers exist, servers accept their names, and no name
+means two things.
+"""
 
 from collections.abc import Iterator
 
@@ -12,28 +14,50 @@ from inferplan.stackfile.stack import StackSettings
 def errors(settings: StackSettings) -> Iterator[SpecError]:
     gateway = settings.gateway
     if settings.routes and gateway is None:
-        yield SpecError(("routes",), "Missing gateway, which serves routes. Add gateway, or remove routes.")
+        yield SpecError(
+            ("routes",), "Missing gateway, which serves routes. Add gateway, or remove routes."
+        )
     elif settings.routes and gateway is not None and not gateway.has_public_routes:
-        message = f"implementation {gateway.implementation} cannot read a model's name from request bodies. Use implementation nginx."
+        message = (
+            f"implementation {gateway.implementation} cannot read a model's name from request"
+            " bodies. Use implementation nginx."
+        )
         yield SpecError(("routes",), message)
     if "v1" in settings.routes:
-        yield SpecError(("routes", "v1"), "'v1' is reserved for the address /v1 of every model. Rename the route.")
+        yield SpecError(
+            ("routes", "v1"),
+            "'v1' is reserved for the address /v1 of every model. Rename the route.",
+        )
     # nginx compares names without regard to case.
     taken: dict[str, KeyPath] = {name.lower(): ("models", name) for name in settings.models}
     for name, route in settings.routes.items():
         yield from _models(settings, name, route)
         for index, consumer in enumerate(route.consumers):
             if consumer not in settings.consumers:
-                yield unknown(("routes", name, "consumers", index), consumer, "consumer", settings.consumers, "consumers")
+                yield unknown(
+                    ("routes", name, "consumers", index),
+                    consumer,
+                    "consumer",
+                    settings.consumers,
+                    "consumers",
+                )
         paths: list[tuple[str, KeyPath]] = [(name, ("routes", name))]
-        paths += [(alias, ("routes", name, "aliases", index)) for index, alias in enumerate(route.aliases)]
+        paths += [
+            (alias, ("routes", name, "aliases", index)) for index, alias in enumerate(route.aliases)
+        ]
         for public, path in paths:
             if (owner := taken.setdefault(public.lower(), path)) != path:
-                yield SpecError(path, f"The name {public!r} is already used by {'.'.join(map(str, owner))}. Use another name.")
+                yield SpecError(
+                    path,
+                    f"The name {public!r} is already used by {'.'.join(map(str, owner))}. Use"
+                    " another name.",
+                )
 
 
 def _models(settings: StackSettings, name: str, route: RouteSpec) -> Iterator[SpecError]:
-    listed: list[tuple[str, KeyPath]] = [(each, ("routes", name, "backends", each)) for each in route.backends]
+    listed: list[tuple[str, KeyPath]] = [
+        (each, ("routes", name, "backends", each)) for each in route.backends
+    ]
     if route.fallback is not None:
         listed.append((route.fallback, ("routes", name, "fallback")))
     for each, path in listed:
@@ -41,6 +65,11 @@ def _models(settings: StackSettings, name: str, route: RouteSpec) -> Iterator[Sp
         if model is None:
             yield unknown(path, each, "model", settings.models, "models")
         elif not model.takes_public_names:
-            engines = " or ".join(engine for engine, spec in MODEL_SPECS.items() if spec.takes_public_names)
-            problem = f"{each} runs on engine {model.engine}, whose servers cannot be told the name of a route."
+            engines = " or ".join(
+                engine for engine, spec in MODEL_SPECS.items() if spec.takes_public_names
+            )
+            problem = (
+                f"{each} runs on engine {model.engine}, whose servers cannot be told the name of a"
+                " route."
+            )
             yield SpecError(path, f"{problem} Use a model of engine {engines}.")

@@ -1,4 +1,6 @@
-"""A model server in miniature: it writes down what reaches it, echoes it, and streams one event at a time on demand."""
+"""A model server in miniature: it writes down what reaches it, echoes it, and streams one event at
+a time on demand.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _HEAD_LIMIT = 2**20
 
 @dataclass(frozen=True)
 class Seen:
-    """One request as it arrived: the request target byte for byte, header names in lower case, every value in order."""
+    """One request as it arrived: the request target byte for byte, header names in lower case,
+    every value in order.
+    """
 
     method: str
     target: str
@@ -29,8 +33,10 @@ class Seen:
 class Backend:
     """Serves on a free loopback port from a thread of its own.
 
-    The path decides: `.../completions` with a body of `{"stream": true}` sends server-sent events, each after a permit in
-    `permits` (`"until_closed": true` ends them by closing instead of in chunks); `{"break": true}` promises more bytes than it sends; `{"hold": true}` answers after a permit. All else is echoed.
+    The path decides: `.../completions` with a body of `{"stream": true}` sends server-sent events,
+    each after a permit in `permits` (`"until_closed": true` ends them by closing instead of in
+    chunks); `{"break": true}` promises more bytes than it sends; `{"hold": true}` answers after a
+    permit. All else is echoed.
     """
 
     def __init__(self, *, address: str = "127.0.0.1", port: int = 0) -> None:
@@ -50,7 +56,8 @@ class Backend:
         return self
 
     def stop(self) -> None:
-        # Whatever still waits for a permit goes on, so that a test that failed half-way ends like any other.
+        # Whatever still waits for a permit goes on, so that a test that failed half-way ends like
+        # any other.
         for _ in range(10_000):
             self.permits.put("the end")
         self._loop.call_soon_threadsafe(self._stopped.set)
@@ -62,7 +69,9 @@ class Backend:
 
     async def _serve(self) -> None:
         self._stopped = asyncio.Event()
-        server = await asyncio.start_server(self._guarded, self.address, self.port, limit=_HEAD_LIMIT)
+        server = await asyncio.start_server(
+            self._guarded, self.address, self.port, limit=_HEAD_LIMIT
+        )
         self.port = server.sockets[0].getsockname()[1]
         self._started.set()
         await self._stopped.wait()
@@ -84,7 +93,10 @@ class Backend:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         line, *fields = head.split("\r\n")[:-2]
         method, target, _ = line.split(" ", 2)
-        headers = tuple((name.lower(), value.strip()) for name, _, value in (each.partition(":") for each in fields))
+        headers = tuple(
+            (name.lower(), value.strip())
+            for name, _, value in (each.partition(":") for each in fields)
+        )
         body = await self._body(dict(headers), reader)
         self.seen.append(Seen(method, target, headers, body))
         wish = _wish(body)
@@ -92,7 +104,10 @@ class Backend:
             await self._stream(writer, wish)
             return not wish.get("until_closed")
         if wish.get("break"):
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 1000\r\n\r\ndata: cut\n\n")
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length:"
+                b" 1000\r\n\r\ndata: cut\n\n"
+            )
             await writer.drain()
             return False
         if wish.get("hold"):
@@ -115,7 +130,9 @@ class Backend:
     async def _stream(self, writer: asyncio.StreamWriter, wish: dict[str, object]) -> None:
         chunked = not wish.get("until_closed")
         framing = "Transfer-Encoding: chunked" if chunked else "Connection: close"
-        writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{framing}\r\n\r\n".encode())
+        writer.write(
+            f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{framing}\r\n\r\n".encode()
+        )
         for number in range(int(str(wish.get("events", 5)))):
             event = f"data: {number}\n\n".encode()
             writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n" if chunked else event)
@@ -127,13 +144,21 @@ class Backend:
 
     @staticmethod
     async def _echo(
-        writer: asyncio.StreamWriter, method: str, target: str, headers: tuple[tuple[str, str], ...], wish: dict[str, object]
+        writer: asyncio.StreamWriter,
+        method: str,
+        target: str,
+        headers: tuple[tuple[str, str], ...],
+        wish: dict[str, object],
     ) -> None:
         answer = json.dumps({"method": method, "target": target, "headers": headers}).encode()
-        extra = "".join(f"{name}: {value}\r\n" for name, value in dict(wish.get("answer_headers", {})).items())  # type: ignore[call-overload]  # JSON of our own tests
+        extra = "".join(
+            f"{name}: {value}\r\n" for name, value in dict(wish.get("answer_headers", {})).items()
+        )  # type: ignore[call-overload]  # JSON of our own tests
         status = wish.get("answer_status", "200 OK")
         writer.write(
-            f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(answer)}\r\n{extra}\r\n".encode() + answer
+            f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length:"
+            f" {len(answer)}\r\n{extra}\r\n".encode()
+            + answer
         )
         await writer.drain()
 

@@ -1,4 +1,6 @@
-"""Request bodies that a careless gateway and its backend read in two ways, with their headers; deterministic for a seed."""
+"""Request bodies that a careless gateway and its backend read in two ways, with their headers;
+deterministic for a seed.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ _DISPOSITIONS = (
 
 @dataclass(frozen=True)
 class Variant:
-    """One request: its call, the headers about its body, and its bytes. `framing` says how its length is told."""
+    """One request: its call, the headers about its body, and its bytes. `framing` says how its
+    length is told.
+    """
 
     call: str
     headers: tuple[str, ...]
@@ -63,26 +67,58 @@ def variants(count: int, seed: int = 20261123) -> Iterator[Variant]:
         headers = [f"Content-Type: {chance.choice(types if chance.random() < 0.5 else types[:2])}"]
         if chance.random() < 0.1:
             headers.append(
-                chance.choice(("Content-Encoding: gzip", "Content-Encoding: identity", "X-Model: mistral", "Content-Type: text/plain"))
+                chance.choice(
+                    (
+                        "Content-Encoding: gzip",
+                        "Content-Encoding: identity",
+                        "X-Model: mistral",
+                        "Content-Type: text/plain",
+                    )
+                )
             )
-        framing = chance.choices(("length", "chunked", "both", "short", "two lengths"), (84, 6, 4, 3, 3))[0]
-        yield Variant("audio/transcriptions" if is_form else "chat/completions", tuple(headers), body, framing)
+        framing = chance.choices(
+            ("length", "chunked", "both", "short", "two lengths"), (84, 6, 4, 3, 3)
+        )[0]
+        yield Variant(
+            "audio/transcriptions" if is_form else "chat/completions", tuple(headers), body, framing
+        )
 
 
 def _json(chance: random.Random) -> bytes:
     def space() -> str:
         return chance.choice(_SPACES) if chance.random() < 0.06 else chance.choice(("", " "))
 
-    members = [(chance.choice(_KEYS), chance.choice(_VALUES)) for _ in range(chance.choice((0, 0, 1, 2, 3)))]
-    members.insert(chance.randint(0, len(members)), ("model", f'"{chance.choice((GOOD, GOOD, FOREIGN))}"'))
+    members = [
+        (chance.choice(_KEYS), chance.choice(_VALUES))
+        for _ in range(chance.choice((0, 0, 1, 2, 3)))
+    ]
+    members.insert(
+        chance.randint(0, len(members)), ("model", f'"{chance.choice((GOOD, GOOD, FOREIGN))}"')
+    )
     if chance.random() < 0.1:
         depth = chance.choice((5, 60, 64, 65, 70, 3000))
-        members.insert(chance.randint(0, len(members)), ("deep", "[" * depth + '{"model":"mistral"}' * (depth % 2) + "]" * depth))
-    text = ",".join(f'{space()}"{key}"{space()}:{space()}{value}{space()}' for key, value in members)
+        members.insert(
+            chance.randint(0, len(members)),
+            ("deep", "[" * depth + '{"model":"mistral"}' * (depth % 2) + "]" * depth),
+        )
+    text = ",".join(
+        f'{space()}"{key}"{space()}:{space()}{value}{space()}' for key, value in members
+    )
     text = f"{space()}{{{text}}}{space()}"
     if chance.random() < 0.15:
         text = chance.choice(
-            ('{0}{{"model":"mistral"}}', "{0},", "[{0}]", "{0}}}", "\ufeff{0}", "{0}\n{0}", "{0}x", '"{0}"', "{0}]", "x={0}")
+            (
+                '{0}{{"model":"mistral"}}',
+                "{0},",
+                "[{0}]",
+                "{0}}}",
+                "\ufeff{0}",
+                "{0}\n{0}",
+                "{0}x",
+                '"{0}"',
+                "{0}]",
+                "x={0}",
+            )
         ).format(text)
     if chance.random() < 0.1:
         at = chance.randrange(len(text))
@@ -96,14 +132,40 @@ def _json(chance: random.Random) -> bytes:
 
 def _form(chance: random.Random) -> bytes:
     lines = []
-    names = [chance.choice(("file", "x", "model", "Model", "language")) for _ in range(chance.choice((0, 1, 2)))]
+    names = [
+        chance.choice(("file", "x", "model", "Model", "language"))
+        for _ in range(chance.choice((0, 1, 2)))
+    ]
     names.insert(chance.randint(0, len(names)), "model")
     for name in names:
-        disposition = chance.choice(_DISPOSITIONS if chance.random() < 0.4 else _DISPOSITIONS[:1]).format(name)
+        disposition = chance.choice(
+            _DISPOSITIONS if chance.random() < 0.4 else _DISPOSITIONS[:1]
+        ).format(name)
         extra = chance.choice(
-            ("", "", "", "Content-Type: text/plain\r\n", "Content-Transfer-Encoding: base64\r\n", "X-Other: 1\r\n", " folded\r\n")
+            (
+                "",
+                "",
+                "",
+                "Content-Type: text/plain\r\n",
+                "Content-Transfer-Encoding: base64\r\n",
+                "X-Other: 1\r\n",
+                " folded\r\n",
+            )
         )
-        value = chance.choice((GOOD, GOOD, GOOD, FOREIGN, "llama\r\n", "llama,mistral", "", "\x00", "--B--\r\n", "bGxhbWE="))
+        value = chance.choice(
+            (
+                GOOD,
+                GOOD,
+                GOOD,
+                FOREIGN,
+                "llama\r\n",
+                "llama,mistral",
+                "",
+                "\x00",
+                "--B--\r\n",
+                "bGxhbWE=",
+            )
+        )
         end = chance.choice(("\r\n", "\r\n", "\r\n", "\r\n", "\n"))
         lines.append(f"--B{end}Content-Disposition: {disposition}{end}{extra}{end}{value}{end}")
     tail = chance.choice(("--B--\r\n", "--B--\r\n", "--B--", "--B\r\n", "", "--B--\r\n--B\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nmistral\r\n--B--\r\n"))  # fmt: skip
@@ -111,7 +173,9 @@ def _form(chance: random.Random) -> bytes:
 
 
 def readings(body: bytes) -> set[object]:
-    """The models that JSON parsers read from `body`, one that keeps the first of two keys and one that keeps the last; {None} if it is no JSON object."""
+    """The models that JSON parsers read from `body`, one that keeps the first of two keys and one
+    that keeps the last; {None} if it is no JSON object.
+    """
     result: set[object] = set()
     for keep in (dict, lambda pairs: dict(reversed(pairs))):
         try:

@@ -12,7 +12,9 @@ from tests.dataplane.gateway.stand import LONG_AGO, Proxy, consumer, endpoint, s
 
 @dataclass(frozen=True)
 class Stand:
-    """`llama` may be called by chat and batch, `mistral` by batch alone. Version 1 of `former` is past its last day."""
+    """`llama` may be called by chat and batch, `mistral` by batch alone. Version 1 of `former` is
+    past its last day.
+    """
 
     proxy: Proxy
     llama: Backend
@@ -40,10 +42,15 @@ def stand(tmp_path_factory):
         "batch": consumer(keys=[1]),
         "former": consumer(keys=[1, 2], expires={1: LONG_AGO.isoformat()}),
     }
-    endpoints = [endpoint("llama", llama.port, ("chat", "batch", "former")), endpoint("mistral", mistral.port, ("batch",))]
+    endpoints = [
+        endpoint("llama", llama.port, ("chat", "batch", "former")),
+        endpoint("mistral", mistral.port, ("batch",)),
+    ]
     cors = {"origins": ["https://chat.example", "http://localhost:3000"]}
     try:
-        yield Stand(proxy.run(spec(cors=cors, maxBodySize="64Ki"), endpoints, consumers), llama, mistral)
+        yield Stand(
+            proxy.run(spec(cors=cors, maxBodySize="64Ki"), endpoints, consumers), llama, mistral
+        )
     finally:
         proxy.stop()
         llama.stop()

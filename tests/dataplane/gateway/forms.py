@@ -1,9 +1,18 @@
-"""Multipart forms at /v1 that every parser reads alike, and forms that parsers could read in two ways. Their boundary is XX."""
+"""Multipart forms at /v1 that every parser reads alike, and forms that parsers could read in two
+ways. Their boundary is XX.
+"""
 
 from __future__ import annotations
 
 
-def _part(parameters: str, value: str = "llama", *, before: str = "", after: str = "", disposition: str = "form-data") -> str:
+def _part(
+    parameters: str,
+    value: str = "llama",
+    *,
+    before: str = "",
+    after: str = "",
+    disposition: str = "form-data",
+) -> str:
     return f"{before}Content-Disposition: {disposition}; {parameters}\r\n{after}\r\n{value}"
 
 
@@ -18,15 +27,21 @@ VALID = {
     "the model between": _form(OTHER, MODEL, OTHER),
     "no line at the end": _form(MODEL, end="\r\n--XX--"),
     "headers before": _form(
-        _part('name="model"', before="Content-Type: text/plain\r\n"), _part('name="x"', before="Content-Length: 5\r\n")
+        _part('name="model"', before="Content-Type: text/plain\r\n"),
+        _part('name="x"', before="Content-Length: 5\r\n"),
     ),
     "headers after": _form(
-        _part('name="model"', after="Content-Transfer-Encoding: 8bit\r\n"), _part('name="x"', after="Content-Length: 5\r\n")
+        _part('name="model"', after="Content-Transfer-Encoding: 8bit\r\n"),
+        _part('name="x"', after="Content-Length: 5\r\n"),
     ),
-    "a file with both names": _form(_part('name="file"; filename="a.wav"; filename*=utf-8\'\'a.wav'), MODEL),
+    "a file with both names": _form(
+        _part('name="file"; filename="a.wav"; filename*=utf-8\'\'a.wav'), MODEL
+    ),
     "a quote in a file's name": _form(_part(r'name="file"; filename="a\"b.wav"'), MODEL),
     "a longer name": _form(_part('name="models"'), MODEL),
-    "lines in a file": _form(_part('name="file"; filename="a"', "a\r\nb\n\r--XX\r\n-XX\n--X"), MODEL),
+    "lines in a file": _form(
+        _part('name="file"; filename="a"', "a\r\nb\n\r--XX\r\n-XX\n--X"), MODEL
+    ),
 }
 INVALID = {
     "no model": _form(OTHER),

@@ -12,7 +12,9 @@ SERVICE = "inference.GRPCInferenceService"
 
 
 class GrpcEngine:
-    """A gRPC server of raw bytes: it echoes, streams answer by answer, and notes the metadata that reaches it."""
+    """A gRPC server of raw bytes: it echoes, streams answer by answer, and notes the metadata that
+    reaches it.
+    """
 
     def __init__(self):
         self.seen = []
@@ -23,7 +25,9 @@ class GrpcEngine:
             "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream),
             "RepositoryModelLoad": grpc.unary_unary_rpc_method_handler(self._infer),
         }
-        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        self.server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(SERVICE, handlers),)
+        )
         # A port of its own also after it has ended, so that nobody else answers in its place.
         self.port = self.server.add_insecure_port(f"127.0.0.1:{free_port()}")
         self.server.start()

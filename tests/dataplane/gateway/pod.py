@@ -1,6 +1,8 @@
-"""The gateway's pod as its manifest describes it, without a kubelet: a root of its own that cannot be written, its user, its mounts.
+"""The gateway's pod as its manifest describes it, without a kubelet: a root of its own that cannot
+be written, its user, its mounts.
 
-Run as a program inside namespaces of its own (`unshare`); prints what happened as JSON, for test_pod.py to judge.
+Run as a program inside namespaces of its own (`unshare`); prints what happened as JSON, for
+test_pod.py to judge.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ _RESOLV = "search inference.svc.cluster.test svc.cluster.test cluster.test\nname
 
 
 class Pod:
-    """The containers of a pod of `manifest["spec"]`, one after another, with the files of `manifest["volumes"]`."""
+    """The containers of a pod of `manifest["spec"]`, one after another, with the files of
+    `manifest["volumes"]`.
+    """
 
     def __init__(self, root: Path, manifest: dict[str, Any], shell: str) -> None:
         self.root, self.spec, self.annotations = root, manifest["spec"], manifest["annotations"]
@@ -54,7 +58,9 @@ class Pod:
                 (root / "busybox" / tool).symlink_to("/usr/bin/busybox")
             self.path = f"/busybox:{self.path}"
         for mount in self.spec["containers"][0]["volumeMounts"]:
-            self._volume(root / mount["mountPath"][1:], manifest["volumes"].get(mount["name"]), mount)
+            self._volume(
+                root / mount["mountPath"][1:], manifest["volumes"].get(mount["name"]), mount
+            )
         _mount("-o", "remount,ro", root)
 
     def _volume(self, place: Path, files: dict[str, str] | None, mount: dict[str, Any]) -> None:
@@ -68,11 +74,18 @@ class Pod:
         if mount.get("readOnly"):
             _mount("-o", "remount,ro", place)
 
-    def start(self, container: dict[str, Any], command: list[str] | None = None) -> subprocess.Popen[str]:
+    def start(
+        self, container: dict[str, Any], command: list[str] | None = None
+    ) -> subprocess.Popen[str]:
         """Starts `container`, or another `command` in it."""
-        paths = {each["name"]: each.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "") for each in container.get("env", ())}
+        paths = {
+            each["name"]: each.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
+            for each in container.get("env", ())
+        }
         environment = {name: self.annotations[path.split("'")[1]] for name, path in paths.items()}
-        user, group = (str(self.spec["securityContext"][key]) for key in ("runAsUser", "runAsGroup"))
+        user, group = (
+            str(self.spec["securityContext"][key]) for key in ("runAsUser", "runAsGroup")
+        )
         as_user = [
             "setpriv",
             "--reuid",
@@ -85,7 +98,8 @@ class Pod:
             "--bounding-set=-all",
             "--inh-caps=-all",
         ]
-        # A container runtime gives a container's standard streams to its user, or nobody but root could open /dev/stdout again.
+        # A container runtime gives a container's standard streams to its user, or nobody but root
+        # could open /dev/stdout again.
         streams = ["/bin/sh", "-c", 'chown "$0" /proc/self/fd/1 /proc/self/fd/2 && exec "$@"', user]
         return subprocess.Popen(
             [*streams, "chroot", str(self.root), *as_user, *(command or container["command"])],
@@ -111,7 +125,9 @@ def _call(
     method: str, port: int, path: str, key: str = "", body: bytes = b""
 ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
-    connection.request(method, path, body=body, headers={"Authorization": f"Bearer {key}"} if key else {})
+    connection.request(
+        method, path, body=body, headers={"Authorization": f"Bearer {key}"} if key else {}
+    )
     return connection, connection.getresponse()
 
 
@@ -125,7 +141,9 @@ def _status(method: str, port: int, path: str, key: str = "") -> int:
 
 
 def run(root: Path, manifest: dict[str, Any], shell: str) -> dict[str, Any]:
-    """Prepares, serves, drains; says what each step gave. Ends after the first container where that refuses."""
+    """Prepares, serves, drains; says what each step gave. Ends after the first container where that
+    refuses.
+    """
     loopback_up()
     pod = Pod(root, manifest, shell)
     [prepare], [nginx] = pod.spec["initContainers"], pod.spec["containers"]
@@ -137,14 +155,24 @@ def run(root: Path, manifest: dict[str, Any], shell: str) -> dict[str, Any]:
     serving = pod.start(nginx)
     ports = {each["name"]: each["containerPort"] for each in nginx["ports"]}
     probe = nginx["readinessProbe"]["httpGet"]
-    wait_for(lambda: _status("GET", ports[probe["port"]], probe["path"]) == 200, "the probe of the manifest is answered")
-    made["with a key"], made["without"] = (_status("POST", ports["http"], manifest["path"], key) for key in (manifest["key"], ""))
-    connection, stream = _call("POST", ports["http"], manifest["path"], manifest["key"], b'{"stream": true, "events": 3}')
+    wait_for(
+        lambda: _status("GET", ports[probe["port"]], probe["path"]) == 200,
+        "the probe of the manifest is answered",
+    )
+    made["with a key"], made["without"] = (
+        _status("POST", ports["http"], manifest["path"], key) for key in (manifest["key"], "")
+    )
+    connection, stream = _call(
+        "POST", ports["http"], manifest["path"], manifest["key"], b'{"stream": true, "events": 3}'
+    )
     made["stream"] = stream.readline().decode()
     hook = nginx["lifecycle"]["preStop"]["exec"]["command"]
     # The wait for whatever stands in front is no part of what is tried here.
     leaving = pod.start(nginx, [*hook[:2], hook[2].partition(";")[2]])
-    wait_for(lambda: _status("GET", ports[probe["port"]], probe["path"]) == 0, "the proxy listens no more")
+    wait_for(
+        lambda: _status("GET", ports[probe["port"]], probe["path"]) == 0,
+        "the proxy listens no more",
+    )
     made["running on"] = serving.poll() is None and leaving.poll() is None
     for _ in range(3):
         backend.permits.put("next")
@@ -158,4 +186,6 @@ def run(root: Path, manifest: dict[str, Any], shell: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    print(json.dumps(run(Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text()), sys.argv[3])))
+    print(
+        json.dumps(run(Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text()), sys.argv[3]))
+    )

@@ -37,7 +37,9 @@ PREPARE = Path(str(files("inferplan.components.gateway"))) / "payload" / "prepar
 
 
 def nginx_binary() -> str:
-    """Where nginx is; installs Debian's when it is missing and that is possible, else skips the test and says why."""
+    """Where nginx is; installs Debian's when it is missing and that is possible, else skips the
+    test and says why.
+    """
     found = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         command = ["apt-get", "install", "-y", "--no-install-recommends", "nginx-light"]
@@ -45,7 +47,10 @@ def nginx_binary() -> str:
         subprocess.run(command, check=False, capture_output=True, env=environment, timeout=300)
         found = shutil.which("nginx", path="/usr/sbin:/usr/bin")
     if found is None:
-        pytest.skip("there is no nginx on PATH; install it (apt-get install nginx-light) to test the gateway's data plane")
+        pytest.skip(
+            "there is no nginx on PATH; install it (apt-get install nginx-light) to test the"
+            " gateway's data plane"
+        )
     return found
 
 
@@ -54,11 +59,18 @@ def consumer(**written: object) -> ConsumerSpec:
 
 
 def spec(**written: object) -> NginxGatewaySpec:
-    return NginxGatewaySpec.model_validate({"host": "llm.test", "insecure": True, "replicas": 1, **written})
+    return NginxGatewaySpec.model_validate(
+        {"host": "llm.test", "insecure": True, "replicas": 1, **written}
+    )
 
 
 def endpoint(
-    model: str, port: int, consumers: tuple[str, ...], *protocols: EndpointProtocol, served: tuple[str, ...] = (), host: str = "127.0.0.1"
+    model: str,
+    port: int,
+    consumers: tuple[str, ...],
+    *protocols: EndpointProtocol,
+    served: tuple[str, ...] = (),
+    host: str = "127.0.0.1",
 ) -> Endpoint:
     """An endpoint on loopback; by default one that speaks the OpenAI protocol at /v1."""
     return Endpoint(
@@ -85,7 +97,9 @@ class Answer:
 
 
 class Proxy:
-    """nginx on loopback with the rendered configuration. `apply` writes a new one and has nginx load it."""
+    """nginx on loopback with the rendered configuration. `apply` writes a new one and has nginx
+    load it.
+    """
 
     def __init__(
         self,
@@ -113,37 +127,70 @@ class Proxy:
             access_log=str(directory / "access.log"),
             error_log=str(directory / "error.log"),
             scripts=str(PREPARE.parent),
-            js_module=os.environ.get("INFERPLAN_NJS_MODULE", "/usr/lib/nginx/modules/ngx_http_js_module.so"),
+            js_module=os.environ.get(
+                "INFERPLAN_NJS_MODULE", "/usr/lib/nginx/modules/ngx_http_js_module.so"
+            ),
         )
         self.process: subprocess.Popen[bytes] | None = None
 
     def write(
-        self, gateway: NginxGatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec], *, resolver: str = "127.0.0.1"
+        self,
+        gateway: NginxGatewaySpec,
+        endpoints: list[Endpoint],
+        consumers: dict[str, ConsumerSpec],
+        *,
+        resolver: str = "127.0.0.1",
     ) -> subprocess.CompletedProcess[str]:
         """Renders the files and has the pod's own prepare script check them."""
         (self.directory / "nginx.conf").write_text(
             proxy_config(
-                gateway, endpoints, consumers, self.layout, two_seeds=self.previous_seed is not None, public_routes=self.public_routes
+                gateway,
+                endpoints,
+                consumers,
+                self.layout,
+                two_seeds=self.previous_seed is not None,
+                public_routes=self.public_routes,
             )
         )
         models = [each.model for each in endpoints]
-        (self.directory / "keys.conf").write_text(proxy_keys(self.seed, consumers, models, self.own, previous_seed=self.previous_seed).text)
+        (self.directory / "keys.conf").write_text(
+            proxy_keys(
+                self.seed, consumers, models, self.own, previous_seed=self.previous_seed
+            ).text
+        )
         (self.directory / "resolv.conf").write_text(
-            f"search inference.svc.cluster.test svc.cluster.test cluster.test\nnameserver {resolver}\noptions ndots:5\n"
+            "search inference.svc.cluster.test svc.cluster.test cluster.test\nnameserver"
+            f" {resolver}\noptions ndots:5\n"
         )
         return self.prepare()
 
     def prepare(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        arguments = [str(self.directory / name) for name in ("nginx.conf", "keys.conf", "runtime.conf", "resolv.conf")]
+        arguments = [
+            str(self.directory / name)
+            for name in ("nginx.conf", "keys.conf", "runtime.conf", "resolv.conf")
+        ]
         path = f"{Path(self.binary).parent}:{os.environ['PATH']}"
         command = ["sh", str(PREPARE), *arguments]
         return subprocess.run(
-            command, check=False, capture_output=True, text=True, env={**os.environ, "PATH": path, **environment}, timeout=PATIENCE_SECONDS
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PATH": path, **environment},
+            timeout=PATIENCE_SECONDS,
         )
 
     def start(self) -> None:
         user = "user root; " if os.geteuid() == 0 else ""
-        command = [self.binary, "-c", str(self.directory / "nginx.conf"), "-p", str(self.directory), "-g", f"{user}daemon off;"]
+        command = [
+            self.binary,
+            "-c",
+            str(self.directory / "nginx.conf"),
+            "-p",
+            str(self.directory),
+            "-g",
+            f"{user}daemon off;",
+        ]
         with (self.directory / "stderr").open("w") as said:
             self.process = subprocess.Popen(command, stderr=said)
         wait_for(self._serves, "nginx answers its own probe")
@@ -153,13 +200,24 @@ class Proxy:
         assert self.process.poll() is None, (self.directory / "stderr").read_text()
         return self.get_status("/healthz") == 200
 
-    def run(self, gateway: NginxGatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec], **options: str) -> Proxy:
+    def run(
+        self,
+        gateway: NginxGatewaySpec,
+        endpoints: list[Endpoint],
+        consumers: dict[str, ConsumerSpec],
+        **options: str,
+    ) -> Proxy:
         checked = self.write(gateway, endpoints, consumers, **options)
         assert checked.returncode == 0, checked.stderr
         self.start()
         return self
 
-    def reload(self, gateway: NginxGatewaySpec, endpoints: list[Endpoint], consumers: dict[str, ConsumerSpec]) -> None:
+    def reload(
+        self,
+        gateway: NginxGatewaySpec,
+        endpoints: list[Endpoint],
+        consumers: dict[str, ConsumerSpec],
+    ) -> None:
         """Loads another configuration; returns when the workers of before have stopped listening."""
         assert self.process is not None
         before = self.workers()
@@ -176,12 +234,19 @@ class Proxy:
         return self.process.pid
 
     def workers(self) -> set[int]:
-        return {int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()}
+        return {
+            int(pid)
+            for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        }
 
     def listening(self) -> set[int]:
         """Workers that still take connections; one that is leaving says so in its process title."""
         titles = {pid: _title(pid) for pid in self.workers()}
-        return {pid for pid, title in titles.items() if "worker process" in title and "shutting down" not in title}
+        return {
+            pid
+            for pid, title in titles.items()
+            if "worker process" in title and "shutting down" not in title
+        }
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -192,7 +257,9 @@ class Proxy:
         return keys.consumer_key(self.seed, name, version)
 
     def get_status(self, path: str) -> int:
-        with closing(http.client.HTTPConnection("127.0.0.1", self.status_port, timeout=PATIENCE_SECONDS)) as connection:
+        with closing(
+            http.client.HTTPConnection("127.0.0.1", self.status_port, timeout=PATIENCE_SECONDS)
+        ) as connection:
             try:
                 connection.request("GET", path)
                 return connection.getresponse().status
@@ -204,18 +271,33 @@ class Proxy:
         return all(_refused(port) for port in (self.port, self.status_port))
 
     def call(
-        self, method: str, path: str, key: str | None = None, body: bytes | None = None, headers: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        key: str | None = None,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
     ) -> Answer:
         """One request on a connection of its own."""
         sent = {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)) as connection:
+        with closing(
+            http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
+        ) as connection:
             connection.request(method, path, body=body, headers=sent)
             response = connection.getresponse()
-            return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
+            return Answer(
+                response.status,
+                {name.lower(): value for name, value in response.getheaders()},
+                response.read(),
+            )
 
     def raw(self, request: bytes) -> bytes:
-        """What comes back for these very bytes, until nginx closes; the request should ask for that."""
-        with closing(socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_SECONDS)) as connection:
+        """What comes back for these very bytes, until nginx closes; the request should ask for
+        that.
+        """
+        with closing(
+            socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_SECONDS)
+        ) as connection:
             connection.sendall(request)
             parts = []
             while part := connection.recv(65536):
@@ -223,7 +305,9 @@ class Proxy:
             return b"".join(parts)
 
     def access_log(self, *answers: Answer) -> str:
-        """The whole lines of the access log, once those of `answers` are among them: nginx collects lines for up to a second."""
+        """The whole lines of the access log, once those of `answers` are among them: nginx collects
+        lines for up to a second.
+        """
         read = [""]
 
         def has_them() -> bool:

@@ -1,4 +1,6 @@
-"""No spelling of a body at /v1 reaches a model that its key may not call, or one that a parser could read it without."""
+"""No spelling of a body at /v1 reaches a model that its key may not call, or one that a parser
+could read it without.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,15 @@ def served(tmp_path_factory):
     proxy = Proxy(tmp_path_factory.mktemp("bodies"))
     endpoints = [endpoint(GOOD, llama.port, ("one",)), endpoint(FOREIGN, mistral.port, ("two",))]
     try:
-        yield proxy.run(spec(maxBodySize="1Mi"), endpoints, {"one": consumer(keys=[1]), "two": consumer(keys=[1])}), llama, mistral
+        yield (
+            proxy.run(
+                spec(maxBodySize="1Mi"),
+                endpoints,
+                {"one": consumer(keys=[1]), "two": consumer(keys=[1])},
+            ),
+            llama,
+            mistral,
+        )
     finally:
         proxy.stop()
         llama.stop()
@@ -44,13 +54,22 @@ def _request(variant: Variant, key: str) -> bytes:
         "two lengths": (f"Content-Length: {size}\r\nContent-Length: {size + 1}", body),
     }[variant.framing]
     head = "\r\n".join(
-        (f"POST /v1/{variant.call} HTTP/1.1", "Host: a", f"Authorization: Bearer {key}", *variant.headers, framing, "Connection: close")
+        (
+            f"POST /v1/{variant.call} HTTP/1.1",
+            "Host: a",
+            f"Authorization: Bearer {key}",
+            *variant.headers,
+            framing,
+            "Connection: close",
+        )
     )
     return f"{head}\r\n\r\n".encode() + sent
 
 
 def _answer(port: int, request: bytes) -> tuple[int, bytes]:
-    with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)) as connection:
+    with closing(
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
+    ) as connection:
         connection.sendall(request)
         answer = b""
         try:
@@ -65,8 +84,14 @@ def _answer(port: int, request: bytes) -> tuple[int, bytes]:
 def _names_only_llama(variant: Variant) -> bool:
     if variant.call == "chat/completions":
         return readings(variant.body) <= {json.dumps(GOOD), None}
-    message = BytesParser(EmailMessage, policy=HTTP).parsebytes(f"{variant.headers[0]}\r\n\r\n".encode() + variant.body)
-    fields = [part.get_content() for part in message.iter_parts() if part.get_param("name", header="content-disposition") == "model"]
+    message = BytesParser(EmailMessage, policy=HTTP).parsebytes(
+        f"{variant.headers[0]}\r\n\r\n".encode() + variant.body
+    )
+    fields = [
+        part.get_content()
+        for part in message.iter_parts()
+        if part.get_param("name", header="content-disposition") == "model"
+    ]
     return {each.strip() if isinstance(each, str) else each for each in fields} == {GOOD}
 
 

@@ -1,4 +1,6 @@
-"""Keys that users bring, in a real nginx: they open what derived ones open, whole and exact, and nothing else does."""
+"""Keys that users bring, in a real nginx: they open what derived ones open, whole and exact, and
+nothing else does.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,15 @@ def stand(tmp_path_factory):
     proxy = Proxy(tmp_path_factory.mktemp("own"), own=own)
     consumers = {
         "legacy": consumer(keys=[3, 2, 1], importedKeys={1: ENCRYPTED, 2: ENCRYPTED}),
-        "former": consumer(keys=[1], importedKeys={1: ENCRYPTED}, expires={1: LONG_AGO.isoformat()}),
+        "former": consumer(
+            keys=[1], importedKeys={1: ENCRYPTED}, expires={1: LONG_AGO.isoformat()}
+        ),
         "other": consumer(keys=[1], importedKeys={1: ENCRYPTED}),
     }
-    endpoints = [endpoint("llama", llama.port, ("legacy", "former")), endpoint("mistral", mistral.port, ("other",))]
+    endpoints = [
+        endpoint("llama", llama.port, ("legacy", "former")),
+        endpoint("mistral", mistral.port, ("other",)),
+    ]
     try:
         yield proxy.run(spec(), endpoints, consumers), llama
     finally:
@@ -41,12 +48,16 @@ def stand(tmp_path_factory):
 def test_a_imported_key_opens_its_model_under_its_consumer_s_name(stand, key, header):
     proxy, llama = stand
     llama.seen.clear()
-    answer = proxy.call("GET", PATH, headers={header: f"Bearer {key}" if header == "Authorization" else key})
+    answer = proxy.call(
+        "GET", PATH, headers={header: f"Bearer {key}" if header == "Authorization" else key}
+    )
     assert answer.status == 200
     assert llama.seen[0].all("x-consumer") == ["legacy"]
     assert key not in repr(llama.seen[0].headers)
     [line] = [
-        each for each in map(json.loads, proxy.access_log(answer).splitlines()) if each["requestId"] == answer.headers["x-request-id"]
+        each
+        for each in map(json.loads, proxy.access_log(answer).splitlines())
+        if each["requestId"] == answer.headers["x-request-id"]
     ]
     assert (line["consumer"], line["keyVersion"]) == ("legacy", "1" if key == KEY else "2")
 

@@ -1,4 +1,6 @@
-"""Each consumer's limits, at one replica: how many requests at once, how many a minute, and none of it at another's expense."""
+"""Each consumer's limits, at one replica: how many requests at once, how many a minute, and none of
+it at another's expense.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +60,13 @@ def test_one_consumer_s_limit_touches_no_other(limited):
 
 def test_a_second_request_at_once_is_refused_and_the_next_one_passes(limited, backend):
     answers = []
-    head = f"POST {PATH} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {limited.key('narrow')}\r\nContent-Length: 14\r\nConnection: close\r\n\r\n"
-    first = threading.Thread(target=lambda: answers.append(limited.raw(head.encode() + b'{"hold": true}')))
+    head = (
+        f"POST {PATH} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer"
+        f" {limited.key('narrow')}\r\nContent-Length: 14\r\nConnection: close\r\n\r\n"
+    )
+    first = threading.Thread(
+        target=lambda: answers.append(limited.raw(head.encode() + b'{"hold": true}'))
+    )
     first.start()
     assert backend.holding.wait(PATIENCE_SECONDS)
     refused = limited.call("POST", PATH, limited.key("narrow"), b"{}")
@@ -69,7 +76,9 @@ def test_a_second_request_at_once_is_refused_and_the_next_one_passes(limited, ba
     assert [answer.split()[1] for answer in answers] == [b"200"]
     # nginx frees the slot when it ends the connection, which a client may see a moment earlier.
     end = time.monotonic() + PATIENCE_SECONDS
-    while (answer := limited.call("POST", PATH, limited.key("narrow"), b"{}")).status == 429 and time.monotonic() < end:
+    while (
+        answer := limited.call("POST", PATH, limited.key("narrow"), b"{}")
+    ).status == 429 and time.monotonic() < end:
         pass
     assert answer.status == 200
 

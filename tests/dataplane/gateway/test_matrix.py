@@ -1,4 +1,6 @@
-"""Every route of the engines at every kind of model, with every method and every kind of key: the exact answer, and nothing beside it."""
+"""Every route of the engines at every kind of model, with every method and every kind of key: the
+exact answer, and nothing beside it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from tests.dataplane.gateway.stand import LONG_AGO, Proxy, consumer, endpoint, s
 from tests.patience import PATIENCE_SECONDS
 
 ROUTES = sorted({*SERVED.split(), *OTHERS.split(), *TRITON_AND_RAY.split()})
-# What passes, by model, and what the model's server is then asked for; written out, not read from the code under test.
+# What passes, by model, and what the model's server is then asked for; written out, not read from
+# the code under test.
 PASSES = {
     "llama": {(method, route): route for method, route in ALLOWED},
     "vision": {
@@ -83,18 +86,29 @@ def served(tmp_path_factory):
 def test_each_route_and_method_gets_exactly_its_answer(served, kind, model):
     proxy, mine, foreign = served
     key = _keys(proxy)[kind]
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    headers = {"Content-Type": "application/json"} | (
+        {"Authorization": f"Bearer {key}"} if key else {}
+    )
     wrong = []
-    with closing(http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=PATIENCE_SECONDS)) as connection:
+    with closing(
+        http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=PATIENCE_SECONDS)
+    ) as connection:
         for route in ROUTES:
             for method in METHODS:
                 mine.seen.clear()
-                connection.request(method, f"/{model}{route}", body=b"{}" if method in ("POST", "PUT", "PATCH") else None, headers=headers)
+                connection.request(
+                    method,
+                    f"/{model}{route}",
+                    body=b"{}" if method in ("POST", "PUT", "PATCH") else None,
+                    headers=headers,
+                )
                 response = connection.getresponse()
                 response.read()
                 expected = _expected(kind, model, method, route)
                 reached = [(each.method, each.target) for each in mine.seen]
-                if response.status != expected or reached != ([(method, PASSES[model][method, route])] if expected == 200 else []):
+                if response.status != expected or reached != (
+                    [(method, PASSES[model][method, route])] if expected == 200 else []
+                ):
                     wrong.append((method, route, response.status, expected, reached))
     assert not wrong
     assert not foreign.seen
@@ -110,7 +124,10 @@ def test_a_method_that_no_api_uses_never_reaches_an_engine(served, method):
     proxy, mine, _ = served
     mine.seen.clear()
     target = "llama:80" if method == "CONNECT" else "/llama/v1/models"
-    head = f"{method} {target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {proxy.key('chat', 3)}\r\nConnection: close\r\n\r\n"
+    head = (
+        f"{method} {target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer"
+        f" {proxy.key('chat', 3)}\r\nConnection: close\r\n\r\n"
+    )
     status = int(proxy.raw(head.encode()).split()[1])
     assert status in (400, 404, 405)
     assert not mine.seen

@@ -1,4 +1,6 @@
-"""The manifest itself, carried out: the pod's own commands under its user on a root that cannot be written, from check to drain."""
+"""The manifest itself, carried out: the pod's own commands under its user on a root that cannot be
+written, from check to drain.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ import pytest
 from inferplan.components.gateway.api_keys import ApiKeys
 from inferplan.components.gateway.gateway import Gateway
 from inferplan.components.gateway.keys import consumer_key
-from inferplan.rehearsal.engine.wire.values import reveal
+from inferplan.pulumi_engine.values import reveal
 from tests.dataplane.gateway.stand import SEED, consumer, endpoint, nginx_binary, spec
 from tests.patience import PATIENCE_SECONDS
 from tests.recorder import declare
@@ -24,7 +26,17 @@ from tests.recorder import declare
 ROOT = Path(__file__).resolve().parents[3]
 BACKEND = 8000
 # Processes too, so that all of them end with the first one, however a test ends.
-OWN = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private")
+OWN = (
+    "unshare",
+    "--mount",
+    "--net",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+    "--propagation",
+    "private",
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +44,32 @@ def manifest():
     consumers = {"chat": consumer(keys=[1])}
 
     def program():
-        ring = ApiKeys("api-keys", consumers, ["llama"], namespace="inference", seeds=[pulumi.Output.secret(SEED)])
-        Gateway("gateway", spec(replicas=2), namespace="inference", endpoints=[endpoint("llama", BACKEND, ("chat",))], keys=ring)
+        ring = ApiKeys(
+            "api-keys",
+            consumers,
+            ["llama"],
+            namespace="inference",
+            seeds=[pulumi.Output.secret(SEED)],
+        )
+        Gateway(
+            "gateway",
+            spec(replicas=2),
+            namespace="inference",
+            endpoints=[endpoint("llama", BACKEND, ("chat",))],
+            keys=ring,
+        )
 
     recording = declare(program, preview=False)
     template = recording.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]
-    [keys] = [each for each in recording.of_type("kubernetes:core/v1:Secret") if each.inputs["metadata"]["name"] == "gateway-keys"]
+    [keys] = [
+        each
+        for each in recording.of_type("kubernetes:core/v1:Secret")
+        if each.inputs["metadata"]["name"] == "gateway-keys"
+    ]
     config = recording.one("kubernetes:core/v1:ConfigMap").inputs["data"]
-    hashes = {name: base64.b64decode(text).decode() for name, text in reveal(keys.inputs["data"]).items()}
+    hashes = {
+        name: base64.b64decode(text).decode() for name, text in reveal(keys.inputs["data"]).items()
+    }
     return {
         "spec": template["spec"],
         "annotations": template["metadata"]["annotations"],
@@ -57,12 +87,22 @@ def run(tmp_path):
         (tmp_path / "root").mkdir()
         command = [*OWN, sys.executable, "-m", "tests.dataplane.gateway.pod"]
         arguments = [str(tmp_path / "root"), str(tmp_path / "manifest.json"), shell]
-        done = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+        done = subprocess.run(
+            [*command, *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
+        )
         assert done.returncode == 0, done.stderr[-3000:]
         return json.loads(done.stdout)
 
     nginx_binary()
-    if os.geteuid() != 0 or subprocess.run([*OWN, "true"], check=False, capture_output=True).returncode != 0:
+    if (
+        os.geteuid() != 0
+        or subprocess.run([*OWN, "true"], check=False, capture_output=True).returncode != 0
+    ):
         pytest.skip("a root and a network of its own need root and the right to make namespaces")
     return run
 
@@ -79,13 +119,18 @@ def test_the_pod_checks_itself_serves_and_lets_a_stream_end(manifest, run, shell
     assert made["stream"] == "data: 0\n\ndata: 1\n\ndata: 2\n\n"
     assert (made["ended"], made["left"]) == (0, 0)
     # Each worker writes its own lines.
-    lines = sorted((each["status"], each["consumer"]) for each in map(json.loads, made["log"].splitlines()))
+    lines = sorted(
+        (each["status"], each["consumer"]) for each in map(json.loads, made["log"].splitlines())
+    )
     assert lines == [(200, "chat"), (200, "chat"), (401, "")]
 
 
 def test_a_configuration_that_nginx_refuses_never_starts_the_proxy(manifest, run):
     config = manifest["volumes"]["config"]
-    spoilt = {**config, "nginx.conf": config["nginx.conf"].replace("pcre_jit on;", "pcre_jit perhaps;")}
+    spoilt = {
+        **config,
+        "nginx.conf": config["nginx.conf"].replace("pcre_jit on;", "pcre_jit perhaps;"),
+    }
     made = run({**manifest, "volumes": {**manifest["volumes"], "config": spoilt}})
     assert made["prepared"] != 0
     assert 'invalid value "perhaps"' in made["words"]

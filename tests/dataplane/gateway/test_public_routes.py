@@ -1,4 +1,6 @@
-"""Public routes through a real nginx: shares of requests, the header for testers, the fallback, and rights of routes apart from models."""
+"""Public routes through a real nginx: shares of requests, the header for testers, the fallback, and
+rights of routes apart from models.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,27 @@ from tests.ports import free_port
 
 PIN = "X-Inferplan-Backend"
 ROUTES: dict[str, dict[str, object]] = {
-    "chat-large": {"backends": {"llama": 4, "llama-next": 1, "mistral": 0}, "aliases": ["gpt-4o", "org/Chat"], "consumers": ["chat"]},
+    "chat-large": {
+        "backends": {"llama": 4, "llama-next": 1, "mistral": 0},
+        "aliases": ["gpt-4o", "org/Chat"],
+        "consumers": ["chat"],
+    },
     "safe": {"backends": {"stopped": 1, "broken": 0}, "fallback": "llama", "consumers": ["chat"]},
     "unsafe": {"backends": {"stopped": 1}, "consumers": ["chat"]},
 }
 
 
 def routes(**changed: dict[str, object]) -> dict[str, RouteSpec]:
-    return {name: RouteSpec.model_validate(written) for name, written in {**ROUTES, **changed}.items()}
+    return {
+        name: RouteSpec.model_validate(written) for name, written in {**ROUTES, **changed}.items()
+    }
 
 
 @dataclass(frozen=True)
 class Stand:
-    """`batch` may call the models llama and mistral by name, `chat` the routes alone. Nothing runs for `stopped`; `broken` breaks off."""
+    """`batch` may call the models llama and mistral by name, `chat` the routes alone. Nothing runs
+    for `stopped`; `broken` breaks off.
+    """
 
     proxy: Proxy
     backends: dict[str, Backend]
@@ -38,7 +48,13 @@ class Stand:
 
     def post(self, name: str, who: str = "chat", pin: str = "", **body: object) -> Answer:
         headers = {**JSON, PIN: pin} if pin else JSON
-        return self.proxy.call("POST", "/v1/chat/completions", self.proxy.key(who), json.dumps({"model": name, **body}).encode(), headers)
+        return self.proxy.call(
+            "POST",
+            "/v1/chat/completions",
+            self.proxy.key(who),
+            json.dumps({"model": name, **body}).encode(),
+            headers,
+        )
 
     def seen(self) -> dict[str, int]:
         return {name: len(each.seen) for name, each in self.backends.items() if each.seen}
@@ -92,7 +108,9 @@ def test_a_header_selects_one_model_of_the_route_also_one_without_a_share(stand,
     assert all(not each.all(PIN.lower()) for each in stand.backends[model].seen)
 
 
-@pytest.mark.parametrize("model", ["stopped", "broken", "nothing", "chat-large", "llama,mistral", "unknown/"])
+@pytest.mark.parametrize(
+    "model", ["stopped", "broken", "nothing", "chat-large", "llama,mistral", "unknown/"]
+)
 def test_a_header_selects_no_model_outside_of_the_route(stand, model):
     answer = stand.post("chat-large", pin=model)
     assert (answer.status, error(answer)["code"]) == (404, "not_found")
@@ -105,9 +123,15 @@ def test_a_right_to_a_route_is_none_to_its_models_and_the_other_way_round(stand)
     assert stand.post("chat-large", "batch").status == 404
     assert stand.post("mistral", "batch", pin="llama").status == 200
     assert stand.seen() == {"mistral": 1}
-    listed = {who: stand.proxy.call("GET", "/v1/models", stand.proxy.key(who)).body for who in ("chat", "batch")}
+    listed = {
+        who: stand.proxy.call("GET", "/v1/models", stand.proxy.key(who)).body
+        for who in ("chat", "batch")
+    }
     ids = {who: [each["id"] for each in json.loads(body)["data"]] for who, body in listed.items()}
-    assert ids == {"chat": ["chat-large", "gpt-4o", "org/Chat", "safe", "unsafe"], "batch": ["llama", "mistral"]}
+    assert ids == {
+        "chat": ["chat-large", "gpt-4o", "org/Chat", "safe", "unsafe"],
+        "batch": ["llama", "mistral"],
+    }
     assert stand.proxy.call("GET", "/v1/models/gpt-4o", stand.proxy.key("chat")).status == 200
     assert stand.proxy.call("GET", "/v1/models/gpt-4o", stand.proxy.key("batch")).status == 404
 
@@ -119,7 +143,9 @@ def test_the_fallback_answers_while_no_replica_of_the_model_is_ready(stand):
     assert json.loads(seen.body) == {"model": "safe", "text": "x" * 50_000}
     assert seen.all("authorization") == [f"Bearer {keys.server_key(stand.proxy.seed, 'llama')}"]
     line = next(
-        each for each in map(json.loads, stand.proxy.access_log(answer).splitlines()) if each["requestId"] == answer.headers["x-request-id"]
+        each
+        for each in map(json.loads, stand.proxy.access_log(answer).splitlines())
+        if each["requestId"] == answer.headers["x-request-id"]
     )
     assert (line["name"], line["model"], line["upstreamStatus"]) == ("safe", "llama", "502 : 200")
 
@@ -133,19 +159,32 @@ def test_a_request_that_a_server_has_taken_is_not_sent_again(stand):
 
 def test_without_a_fallback_the_answer_is_an_error(stand):
     answer = stand.post("unsafe")
-    assert (answer.status, error(answer)["code"], answer.headers["retry-after"]) == (502, "bad_gateway", "5")
+    assert (answer.status, error(answer)["code"], answer.headers["retry-after"]) == (
+        502,
+        "bad_gateway",
+        "5",
+    )
 
 
 def test_a_route_has_its_own_path_too(stand):
-    answer = stand.proxy.call("POST", "/chat-large/v1/completions", stand.proxy.key("chat"), b"{}", {PIN: "llama-next"})
+    answer = stand.proxy.call(
+        "POST", "/chat-large/v1/completions", stand.proxy.key("chat"), b"{}", {PIN: "llama-next"}
+    )
     assert answer.status == 200
     assert stand.seen() == {"llama-next": 1}
-    assert stand.proxy.call("POST", "/chat-large/v1/completions", stand.proxy.key("batch"), b"{}").status == 404
+    assert (
+        stand.proxy.call(
+            "POST", "/chat-large/v1/completions", stand.proxy.key("batch"), b"{}"
+        ).status
+        == 404
+    )
 
 
 def test_one_number_moves_every_request_and_moves_them_back(stand):
     for weights in ({"llama": 0, "llama-next": 1}, {"llama": 1, "llama-next": 0}):
-        stand.proxy.public_routes = routes(**{"chat-large": {**ROUTES["chat-large"], "backends": weights}})
+        stand.proxy.public_routes = routes(
+            **{"chat-large": {**ROUTES["chat-large"], "backends": weights}}
+        )
         stand.proxy.reload(spec(), stand.endpoints, stand.consumers)
         for each in stand.backends.values():
             each.seen.clear()

@@ -1,4 +1,6 @@
-"""What a client meets: the right answer for each key, headers that are stripped or set, errors in the API's own shape."""
+"""What a client meets: the right answer for each key, headers that are stripped or set, errors in
+the API's own shape.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ def test_a_valid_key_reaches_the_engine_on_its_own_path(clean):
     answer = clean.proxy.call("POST", CHAT, clean.proxy.key("chat", 3), b'{"model": "llama"}')
     assert answer.status == 200
     [seen] = clean.llama.seen
-    assert (seen.method, seen.target, seen.body) == ("POST", "/v1/chat/completions", b'{"model": "llama"}')
+    assert (seen.method, seen.target, seen.body) == (
+        "POST",
+        "/v1/chat/completions",
+        b'{"model": "llama"}',
+    )
     assert not clean.mistral.seen
 
 
@@ -34,12 +40,22 @@ def test_each_version_that_the_stack_lists_is_valid(clean, version):
 
 
 def test_the_key_may_come_in_x_api_key(clean):
-    assert clean.proxy.call("POST", CHAT, headers={"X-API-Key": clean.proxy.key("chat", 3)}, body=b"{}").status == 200
+    assert (
+        clean.proxy.call(
+            "POST", CHAT, headers={"X-API-Key": clean.proxy.key("chat", 3)}, body=b"{}"
+        ).status
+        == 200
+    )
 
 
 def test_the_scheme_is_read_without_regard_to_case(clean):
     key = clean.proxy.key("chat", 3)
-    assert clean.proxy.call("POST", CHAT, body=b"{}", headers={"Authorization": f"bearer {key}"}).status == 200
+    assert (
+        clean.proxy.call(
+            "POST", CHAT, body=b"{}", headers={"Authorization": f"bearer {key}"}
+        ).status
+        == 200
+    )
 
 
 def test_the_same_key_in_both_headers_is_one_key(clean):
@@ -94,7 +110,8 @@ def test_a_key_past_its_last_day_is_refused_and_told_so(clean):
 
 def test_a_model_without_permission_answers_like_one_that_does_not_exist(clean):
     answers = [
-        clean.proxy.call("POST", f"/{model}/v1/chat/completions", clean.proxy.key("chat", 3), b"{}") for model in ("mistral", "nothing")
+        clean.proxy.call("POST", f"/{model}/v1/chat/completions", clean.proxy.key("chat", 3), b"{}")
+        for model in ("mistral", "nothing")
     ]
     assert [each.status for each in answers] == [404, 404]
     assert error(answers[0])["code"] == "model_not_found"
@@ -113,7 +130,9 @@ def test_an_unknown_route_is_not_found(clean, path):
 
 def test_without_a_key_known_and_unknown_paths_look_alike(clean):
     paths = ["/", CHAT, "/llama/metrics", "/nothing/v1/models", "/healthz"]
-    answers = {(answer.status, answer.body) for answer in (clean.proxy.call("GET", path) for path in paths)}
+    answers = {
+        (answer.status, answer.body) for answer in (clean.proxy.call("GET", path) for path in paths)
+    }
     assert len(answers) == 1
 
 
@@ -167,7 +186,11 @@ def test_a_query_string_stays_at_the_gateway(clean):
 
 
 def test_the_engine_cannot_steer_the_proxy(clean):
-    for name, value in (("X-Accel-Redirect", "/mistral/v1/models"), ("Set-Cookie", "a=b"), ("Access-Control-Allow-Origin", "*")):
+    for name, value in (
+        ("X-Accel-Redirect", "/mistral/v1/models"),
+        ("Set-Cookie", "a=b"),
+        ("Access-Control-Allow-Origin", "*"),
+    ):
         body = json.dumps({"answer_headers": {name: value}}).encode()
         answer = clean.proxy.call("POST", CHAT, clean.proxy.key("batch"), body)
         assert answer.status == 200
@@ -176,7 +199,9 @@ def test_the_engine_cannot_steer_the_proxy(clean):
 
 
 def test_an_error_of_the_engine_passes_as_it_is(clean):
-    answer = clean.proxy.call("POST", CHAT, clean.proxy.key("chat", 3), b'{"answer_status": "404 Not Found"}')
+    answer = clean.proxy.call(
+        "POST", CHAT, clean.proxy.key("chat", 3), b'{"answer_status": "404 Not Found"}'
+    )
     assert answer.status == 404
     assert json.loads(answer.body)["target"] == "/v1/chat/completions"
 
@@ -185,7 +210,9 @@ def test_a_body_over_the_limit_is_refused_in_the_shape_of_the_api(clean):
     answer = clean.proxy.call("POST", CHAT, clean.proxy.key("chat", 3), b"x" * (64 * 1024 + 1))
     assert answer.status == 413
     assert error(answer)["code"] == "request_too_large"
-    assert clean.proxy.call("POST", CHAT, clean.proxy.key("chat", 3), b"x" * (64 * 1024)).status == 200
+    assert (
+        clean.proxy.call("POST", CHAT, clean.proxy.key("chat", 3), b"x" * (64 * 1024)).status == 200
+    )
 
 
 def test_a_body_over_the_limit_without_a_key_is_refused_for_the_key(clean):
@@ -194,15 +221,22 @@ def test_a_body_over_the_limit_without_a_key_is_refused_for_the_key(clean):
 
 def test_a_chunked_body_passes(clean):
     key = clean.proxy.key("chat", 3)
-    head = f"POST {CHAT} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    head = (
+        f"POST {CHAT} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nTransfer-Encoding:"
+        " chunked\r\nConnection: close\r\n\r\n"
+    )
     assert clean.proxy.raw(head.encode() + b"2\r\n{}\r\n0\r\n\r\n").startswith(b"HTTP/1.1 200 ")
     [seen] = clean.llama.seen
     assert seen.body == b"{}"
 
 
 def test_a_load_balancer_sees_life_in_the_refusal_of_a_call_without_a_key(clean):
-    told = AlbSpec.model_construct(certificate_arn="").annotations(read_seconds=60, drain_seconds=60)
-    path, codes = (told[f"alb.ingress.kubernetes.io/{key}"] for key in ("healthcheck-path", "success-codes"))
+    told = AlbSpec.model_construct(certificate_arn="").annotations(
+        read_seconds=60, drain_seconds=60
+    )
+    path, codes = (
+        told[f"alb.ingress.kubernetes.io/{key}"] for key in ("healthcheck-path", "success-codes")
+    )
     assert str(clean.proxy.call("GET", path).status) in codes.split(",")
     assert not clean.llama.seen
 
@@ -219,8 +253,17 @@ def test_the_access_log_names_consumer_and_version_and_never_a_key(clean):
     lost = clean.proxy.call("POST", f"/{key}/v1/models", key, b"{}", {"User-Agent": key})
     lines = [json.loads(line) for line in clean.proxy.access_log(answer, lost).splitlines()]
     [line] = [each for each in lines if each["requestId"] == answer.headers["x-request-id"]]
-    assert (line["consumer"], line["keyVersion"], line["model"], line["status"]) == ("chat", "2", "llama", 200)
-    assert (line["path"], line["protocol"], line["upstreamStatus"]) == ("/chat/completions", "openai", "200")
+    assert (line["consumer"], line["keyVersion"], line["model"], line["status"]) == (
+        "chat",
+        "2",
+        "llama",
+        200,
+    )
+    assert (line["path"], line["protocol"], line["upstreamStatus"]) == (
+        "/chat/completions",
+        "openai",
+        "200",
+    )
     secret = key.split("_")[3]
     for log in ("access.log", "error.log"):
         assert secret not in (clean.proxy.directory / log).read_text()
@@ -228,10 +271,21 @@ def test_the_access_log_names_consumer_and_version_and_never_a_key(clean):
 
 def test_every_line_of_the_access_log_is_json_whatever_was_sent(clean):
     key = clean.proxy.key("chat", 3)
-    odd = ('/llama/v1/"},{"a":"', "/%22%0a%00/v1/models", "/llama/v1/models%0d%0a{}", '/"/"', "/%5c%22/v1/x", "*", '/llama/v1/models?"="')
+    odd = (
+        '/llama/v1/"},{"a":"',
+        "/%22%0a%00/v1/models",
+        "/llama/v1/models%0d%0a{}",
+        '/"/"',
+        "/%5c%22/v1/x",
+        "*",
+        '/llama/v1/models?"="',
+    )
     for method in ("GET", "POST", "A_-Z", "get", '"'):
         for target in odd:
-            head = f'{method} {target} HTTP/1.1\r\nHost: a\r\nX-Model: "\\\r\nUser-Agent: "\r\nAuthorization: Bearer {key}"\r\nConnection: close\r\n\r\n'
+            head = (
+                f'{method} {target} HTTP/1.1\r\nHost: a\r\nX-Model: "\\\r\nUser-Agent:'
+                f' "\r\nAuthorization: Bearer {key}"\r\nConnection: close\r\n\r\n'
+            )
             clean.proxy.raw(head.encode())
             clean.proxy.raw(head.replace(f'{key}"', key).encode())
     last = clean.proxy.call("GET", "/llama/v1/models", key)

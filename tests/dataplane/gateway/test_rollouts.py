@@ -1,4 +1,6 @@
-"""Random sequences of changes under load: weights, rollbacks, key rotation, and the death and return of a server lose no request of a route."""
+"""Random sequences of changes under load: weights, rollbacks, key rotation, and the death and
+return of a server lose no request of a route.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Load:
     def run(self) -> None:
         body = json.dumps({"model": self.name}).encode()
         while not self.stopped.wait(self.pause):
-            answer = self.proxy.call("POST", "/v1/completions", self.proxy.key(self.who, self.version), body, HEADERS)
+            answer = self.proxy.call(
+                "POST", "/v1/completions", self.proxy.key(self.who, self.version), body, HEADERS
+            )
             host = dict(json.loads(answer.body)["headers"])["host"] if answer.status == 200 else ""
             self.answers.append((answer.status, host.rpartition(":")[2]))
 
@@ -55,7 +59,10 @@ def test_no_request_of_a_route_is_lost_by_changes(tmp_path, steps):
     def setting() -> tuple[list, dict]:
         route = {"backends": weights, "fallback": "stable", "consumers": ["chat"]}
         proxy.public_routes = {"chat-large": RouteSpec.model_validate(route)}
-        endpoints = [endpoint(name, port, ("owner",) if name == "closed" else ()) for name, port in ports.items()]
+        endpoints = [
+            endpoint(name, port, ("owner",) if name == "closed" else ())
+            for name, port in ports.items()
+        ]
         return endpoints, {"chat": consumer(keys=keys), "owner": consumer(keys=[1])}
 
     proxy.run(spec(), *setting())

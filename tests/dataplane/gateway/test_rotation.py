@@ -1,4 +1,6 @@
-"""Keys change under load: old, both, new. Nobody with a valid key is refused, and the retired key is dead afterwards."""
+"""Keys change under load: old, both, new. Nobody with a valid key is refused, and the retired key
+is dead afterwards.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def proxy(tmp_path):
 
 
 class _Clients:
-    """Clients that keep asking with the key that is current, each on connections of its own, and count what they get."""
+    """Clients that keep asking with the key that is current, each on connections of its own, and
+    count what they get.
+    """
 
     def __init__(self, proxy, key):
         self.proxy = proxy
@@ -41,7 +45,10 @@ class _Clients:
         self.answers = dict.fromkeys(range(CLIENTS), 0)
         self.wrong = []
         self.done = threading.Event()
-        self.threads = [threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(CLIENTS)]
+        self.threads = [
+            threading.Thread(target=self._run, args=(number,), daemon=True)
+            for number in range(CLIENTS)
+        ]
         for thread in self.threads:
             thread.start()
 
@@ -51,14 +58,27 @@ class _Clients:
 
     def _run(self, number):
         while not self.done.is_set():
-            # As many as a client sends before it opens another connection; nginx closes idle ones when it reloads.
-            with closing(http.client.HTTPConnection("127.0.0.1", self.proxy.port, timeout=PATIENCE_SECONDS)) as connection:
+            # As many as a client sends before it opens another connection; nginx closes idle ones
+            # when it reloads.
+            with closing(
+                http.client.HTTPConnection("127.0.0.1", self.proxy.port, timeout=PATIENCE_SECONDS)
+            ) as connection:
                 for sent in range(20):
                     try:
-                        connection.request("POST", "/llama/v1/completions", body=b"{}", headers={"Authorization": f"Bearer {self.key}"})
+                        connection.request(
+                            "POST",
+                            "/llama/v1/completions",
+                            body=b"{}",
+                            headers={"Authorization": f"Bearer {self.key}"},
+                        )
                         response = connection.getresponse()
-                    except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError) as closed:
-                        # A client that reuses a connection must expect it closed while idle; a new one must be served.
+                    except (
+                        http.client.RemoteDisconnected,
+                        ConnectionResetError,
+                        BrokenPipeError,
+                    ) as closed:
+                        # A client that reuses a connection must expect it closed while idle; a new
+                        # one must be served.
                         if sent == 0:
                             self.wrong.append(closed)
                         break
@@ -71,10 +91,15 @@ class _Clients:
         wait_for(lambda: self.total >= total, f"{total} answers")
 
     def change_to(self, key):
-        """Returns when no client can send the former key any more: each has had two answers since, one to a call of before."""
+        """Returns when no client can send the former key any more: each has had two answers since,
+        one to a call of before.
+        """
         self.key = key
         before = dict(self.answers)
-        wait_for(lambda: all(self.answers[each] >= before[each] + 2 for each in before), "every client has the new key")
+        wait_for(
+            lambda: all(self.answers[each] >= before[each] + 2 for each in before),
+            "every client has the new key",
+        )
 
     def finish(self):
         self.done.set()
@@ -107,21 +132,32 @@ def test_no_request_is_refused_while_keys_go_from_old_to_both_to_new(proxy, back
 
 
 class _Servers:
-    """Servers of a model that accept the keys that theirs were started with; a rollout lets both answer for a while."""
+    """Servers of a model that accept the keys that theirs were started with; a rollout lets both
+    answer for a while.
+    """
 
     def __init__(self, backend, *accepted):
         self.accepted = list(accepted)
         self.backend = backend
 
     def denied(self):
-        presented = {value.removeprefix("Bearer ") for each in self.backend.seen for value in each.all("authorization")}
+        presented = {
+            value.removeprefix("Bearer ")
+            for each in self.backend.seen
+            for value in each.all("authorization")
+        }
         self.backend.seen.clear()
         return {key for key in presented if not all(key in keys for keys in self.accepted)}
 
 
 def test_no_request_is_refused_while_the_seed_changes(proxy, backend):
-    """In the order of an update: the gateway, then servers that start while those of before still answer."""
-    endpoints, consumers = [endpoint("llama", backend.port, ("chat",))], {"chat": consumer(keys=[1], expires={})}
+    """In the order of an update: the gateway, then servers that start while those of before still
+    answer.
+    """
+    endpoints, consumers = (
+        [endpoint("llama", backend.port, ("chat",))],
+        {"chat": consumer(keys=[1], expires={})},
+    )
     old, new = SEED, SEED.swapcase()
     old_key, new_key = (keys.server_key(each, "llama") for each in (old, new))
     proxy.run(spec(), endpoints, consumers)
@@ -146,7 +182,10 @@ def test_no_request_is_refused_while_the_seed_changes(proxy, backend):
         clients.finish()
     assert servers.denied() == set()
     assert clients.wrong == []
-    assert proxy.call("POST", "/llama/v1/completions", keys.consumer_key(old, "chat", 1), b"{}").status == 401
+    assert (
+        proxy.call("POST", "/llama/v1/completions", keys.consumer_key(old, "chat", 1), b"{}").status
+        == 401
+    )
 
 
 def test_with_two_seeds_a_key_of_neither_and_a_mixture_of_both_are_denied(proxy, backend):
@@ -155,7 +194,10 @@ def test_with_two_seeds_a_key_of_neither_and_a_mixture_of_both_are_denied(proxy,
     valid = [keys.consumer_key(each, "chat", 1) for each in (SEED, SEED.swapcase())]
     mixed = valid[0][: -keys.CHECK_DIGITS] + valid[1][-keys.CHECK_DIGITS :]
     others = [keys.consumer_key(SEED[::-1], "chat", 1), keys.consumer_key(SEED, "chat", 2), mixed]
-    asked = [proxy.call("POST", "/llama/v1/completions", each, b"{}").status for each in (*valid, *others)]
+    asked = [
+        proxy.call("POST", "/llama/v1/completions", each, b"{}").status
+        for each in (*valid, *others)
+    ]
     assert asked == [200, 200, 401, 401, 401]
 
 
@@ -178,9 +220,14 @@ def test_a_configuration_that_nginx_refuses_is_not_started_and_the_old_one_goes_
 
 
 def test_a_pod_that_sees_other_keys_than_it_was_made_for_does_not_start(proxy, backend):
-    endpoints, consumers = [endpoint("llama", backend.port, ("chat",))], {"chat": consumer(keys=[1])}
+    endpoints, consumers = (
+        [endpoint("llama", backend.port, ("chat",))],
+        {"chat": consumer(keys=[1])},
+    )
     assert proxy.write(spec(), endpoints, consumers).returncode == 0
-    mark = (proxy.directory / "keys.conf").read_text().splitlines()[0].removeprefix("# fingerprint ")
+    mark = (
+        (proxy.directory / "keys.conf").read_text().splitlines()[0].removeprefix("# fingerprint ")
+    )
     assert proxy.prepare(KEYS_FINGERPRINT=mark).returncode == 0
     refused = proxy.prepare(KEYS_FINGERPRINT="0" * 16)
     assert refused.returncode == 1
@@ -207,7 +254,8 @@ def test_a_pod_without_cluster_dns_says_so_and_stops(proxy, backend, resolv, sai
 def test_resolvers_of_both_families_and_other_cluster_domains_are_taken_over(proxy, backend):
     proxy.write(spec(), [endpoint("llama", backend.port, ("chat",))], {"chat": consumer(keys=[1])})
     (proxy.directory / "resolv.conf").write_text(
-        "nameserver 10.96.0.10\nnameserver fd00::a\nsearch models.svc.k8s.acme. svc.k8s.acme k8s.acme\n"
+        "nameserver 10.96.0.10\nnameserver fd00::a\nsearch models.svc.k8s.acme. svc.k8s.acme"
+        " k8s.acme\n"
     )
     assert proxy.prepare().returncode == 0
     runtime = (proxy.directory / "runtime.conf").read_text()

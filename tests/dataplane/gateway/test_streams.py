@@ -1,4 +1,6 @@
-"""Streams arrive as they are made, and trouble behind the gateway is told in the shape of the API. Events decide, never the clock."""
+"""Streams arrive as they are made, and trouble behind the gateway is told in the shape of the API.
+Events decide, never the clock.
+"""
 
 from __future__ import annotations
 
@@ -36,18 +38,23 @@ def proxy(tmp_path):
 
 def _open(proxy, body):
     connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=PATIENCE_SECONDS)
-    connection.request("POST", CHAT, body=body, headers={"Authorization": f"Bearer {proxy.key('chat')}"})
+    connection.request(
+        "POST", CHAT, body=body, headers={"Authorization": f"Bearer {proxy.key('chat')}"}
+    )
     return connection, connection.getresponse()
 
 
 @pytest.mark.parametrize("until_closed", ["false", "true"])
 def test_each_event_arrives_before_the_next_is_made(proxy, backend, until_closed):
     proxy.run(spec(), [endpoint("llama", backend.port, ("chat",))], CONSUMERS)
-    connection, response = _open(proxy, f'{{"stream": true, "events": 20, "until_closed": {until_closed}}}'.encode())
+    connection, response = _open(
+        proxy, f'{{"stream": true, "events": 20, "until_closed": {until_closed}}}'.encode()
+    )
     with closing(connection):
         assert response.getheader("x-accel-buffering") == "no"
         for number in range(20):
-            # The engine makes no further event before the permit: a proxy that collected would leave us waiting here.
+            # The engine makes no further event before the permit: a proxy that collected would
+            # leave us waiting here.
             assert response.readline() == f"data: {number}\n".encode()
             assert response.readline() == b"\n"
             backend.permits.put("next")
@@ -57,8 +64,13 @@ def test_each_event_arrives_before_the_next_is_made(proxy, backend, until_closed
 def test_a_request_body_reaches_the_engine_while_it_is_sent(proxy):
     with closing(socket.create_server(("127.0.0.1", 0))) as engine:
         proxy.run(spec(), [endpoint("llama", engine.getsockname()[1], ("chat",))], CONSUMERS)
-        head = f"POST {CHAT} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {proxy.key('chat')}\r\nContent-Length: 10\r\n\r\n"
-        with closing(socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE_SECONDS)) as client:
+        head = (
+            f"POST {CHAT} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer"
+            f" {proxy.key('chat')}\r\nContent-Length: 10\r\n\r\n"
+        )
+        with closing(
+            socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE_SECONDS)
+        ) as client:
             client.sendall(head.encode() + b"first")
             engine.settimeout(PATIENCE_SECONDS)
             accepted, _ = engine.accept()
@@ -74,7 +86,10 @@ def test_a_request_body_reaches_the_engine_while_it_is_sent(proxy):
 def test_an_engine_hears_that_its_client_has_gone(proxy):
     with closing(socket.create_server(("127.0.0.1", 0))) as engine:
         proxy.run(spec(), [endpoint("llama", engine.getsockname()[1], ("chat",))], CONSUMERS)
-        head = f"GET /llama/v1/models HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {proxy.key('chat')}\r\n\r\n"
+        head = (
+            "GET /llama/v1/models HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer"
+            f" {proxy.key('chat')}\r\n\r\n"
+        )
         client = socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE_SECONDS)
         client.sendall(head.encode())
         engine.settimeout(PATIENCE_SECONDS)
@@ -159,7 +174,8 @@ class _Names:
         self.thread.start()
 
     def stop(self):
-        # A socket that is closed under a thread which reads it goes on reading; an empty datagram ends that first.
+        # A socket that is closed under a thread which reads it goes on reading; an empty datagram
+        # ends that first.
         with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as end:
             end.sendto(b"", self.socket.getsockname())
         self.thread.join(PATIENCE_SECONDS)
@@ -178,27 +194,50 @@ class _Names:
             self.asked.append(".".join(name))
             question = query[12 : at + 5]
             found = kind == 1 and self.address
-            record = b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x01\x00\x04" + self.address if found else b""
+            record = (
+                b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x01\x00\x04" + self.address if found else b""
+            )
             self.socket.sendto(
-                query[:2] + b"\x81\x80\x00\x01" + (b"\x00\x01" if found else b"\x00\x00") + b"\x00" * 4 + question + record, peer
+                query[:2]
+                + b"\x81\x80\x00\x01"
+                + (b"\x00\x01" if found else b"\x00\x00")
+                + b"\x00" * 4
+                + question
+                + record,
+                peer,
             )
 
 
 def test_a_service_that_moves_is_followed_without_a_restart(tmp_path, proxy):
-    """Two engines on one port, at 127.0.0.1 and 127.0.0.2: the name moves from the first to the second."""
+    """Two engines on one port, at 127.0.0.1 and 127.0.0.2: the name moves from the first to the
+    second.
+    """
     names, port = _Names(), free_port()
-    engines = [Backend(address=address, port=port).start() for address in ("127.0.0.1", "127.0.0.2")]
+    engines = [
+        Backend(address=address, port=port).start() for address in ("127.0.0.1", "127.0.0.2")
+    ]
     try:
-        proxy.write(spec(), [endpoint("llama", engines[0].port, ("chat",), host="llama")], CONSUMERS)
+        proxy.write(
+            spec(), [endpoint("llama", engines[0].port, ("chat",), host="llama")], CONSUMERS
+        )
         runtime = tmp_path / "runtime.conf"
         asked = names.socket.getsockname()[1]
-        runtime.write_text(runtime.read_text().replace("resolver 127.0.0.1 valid=10s;", f"resolver 127.0.0.1:{asked} valid=1s;"))
+        runtime.write_text(
+            runtime.read_text().replace(
+                "resolver 127.0.0.1 valid=10s;", f"resolver 127.0.0.1:{asked} valid=1s;"
+            )
+        )
         proxy.start()
         assert proxy.call("POST", CHAT, proxy.key("chat"), b"{}").status == 200
         assert len(engines[0].seen) == 1
         assert names.asked[0] == "llama.inference.svc.cluster.test"
         names.address = b"\x7f\x00\x00\x02"
-        wait_for(lambda: proxy.call("POST", CHAT, proxy.key("chat"), b"{}").status == 200 and engines[1].seen, "the new address is used")
+        wait_for(
+            lambda: (
+                proxy.call("POST", CHAT, proxy.key("chat"), b"{}").status == 200 and engines[1].seen
+            ),
+            "the new address is used",
+        )
     finally:
         names.stop()
         for engine in engines:
@@ -208,10 +247,17 @@ def test_a_service_that_moves_is_followed_without_a_restart(tmp_path, proxy):
 def test_a_name_that_does_not_resolve_stops_neither_the_start_nor_other_models(proxy, backend):
     names = _Names()
     names.address = b""
-    endpoints = [endpoint("llama", 8000, ("chat",), host="llama"), endpoint("other", backend.port, ("chat",))]
+    endpoints = [
+        endpoint("llama", 8000, ("chat",), host="llama"),
+        endpoint("other", backend.port, ("chat",)),
+    ]
     proxy.write(spec(), endpoints, CONSUMERS)
     runtime = proxy.directory / "runtime.conf"
-    runtime.write_text(runtime.read_text().replace("resolver 127.0.0.1 ", f"resolver 127.0.0.1:{names.socket.getsockname()[1]} "))
+    runtime.write_text(
+        runtime.read_text().replace(
+            "resolver 127.0.0.1 ", f"resolver 127.0.0.1:{names.socket.getsockname()[1]} "
+        )
+    )
     proxy.start()
     assert proxy.call("POST", CHAT, proxy.key("chat"), b"{}").status == 502
     assert proxy.call("POST", "/other/v1/completions", proxy.key("chat"), b"{}").status == 200

@@ -1,4 +1,6 @@
-"""Ways to spell a path so that a careless proxy and its backend disagree about it; deterministic for a seed."""
+"""Ways to spell a path so that a careless proxy and its backend disagree about it; deterministic
+for a seed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,24 @@ TARGETS = (
     "/sleep",
     "/inference/v1/generate",
 )
-_SLASHES = ("/", "//", "///", "%2f", "%2F", "%252f", "\\", "%5c", "/./", "/%2e/", "/x/../", "/x/%2e%2e/", "/..;/", ";/", "/;a=b/", "/%00/")
+_SLASHES = (
+    "/",
+    "//",
+    "///",
+    "%2f",
+    "%2F",
+    "%252f",
+    "\\",
+    "%5c",
+    "/./",
+    "/%2e/",
+    "/x/../",
+    "/x/%2e%2e/",
+    "/..;/",
+    ";/",
+    "/;a=b/",
+    "/%00/",
+)
 _TAILS = (
     "",
     "/",
@@ -44,7 +63,18 @@ _TAILS = (
     "%",
     "%zz",
 )
-_HEADS = ("", "/", "/.", "/..", "http://llama", "http://127.0.0.1", "//llama", "/mistral/..", "/llama/../mistral/..", "/%6clama/..")
+_HEADS = (
+    "",
+    "/",
+    "/.",
+    "/..",
+    "http://llama",
+    "http://127.0.0.1",
+    "//llama",
+    "/mistral/..",
+    "/llama/../mistral/..",
+    "/%6clama/..",
+)
 
 
 def variants(count: int, seed: int = 20261121) -> Iterator[str]:
@@ -83,7 +113,11 @@ def _spelled(part: str, chance: random.Random) -> str:
         return part[:at] + f"%{ord(part[at]):02x}" + part[at + 1 :]
     if way < 0.8:
         return part[:at] + f"%25{ord(part[at]):02x}" + part[at + 1 :]
-    return part[:at] + chance.choice(["%c0%af", "\u00e9", "%ef%bc%8f", "%u002f", " ", "\t", ".", "%2e"]) + part[at:]
+    return (
+        part[:at]
+        + chance.choice(["%c0%af", "\u00e9", "%ef%bc%8f", "%u002f", " ", "\t", ".", "%2e"])
+        + part[at:]
+    )
 
 
 _GOOD = "Authorization: Bearer {good}"
@@ -115,4 +149,6 @@ HEADER_TRICKS: tuple[tuple[str, ...], ...] = (
     (_GOOD, "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"),
     (_GOOD, "Expect: 100-continue"),
 )
-"""Header lines that conflict, repeat or hide; `{good}` may call llama alone, `{other}` mistral alone."""
+"""Header lines that conflict, repeat or hide; `{good}` may call llama alone, `{other}` mistral
+alone.
+"""

@@ -24,14 +24,27 @@ __all__ = ["ray_environment", "tritonserver", "vllm_environment"]
 def run(tmp_path: Path) -> Callable[..., Outcome]:
     """Runs a request of pods; skips where the machine gives nobody namespaces of their own."""
     nginx_binary()
-    if os.geteuid() != 0 or subprocess.run([*OWN, "true"], check=False, capture_output=True).returncode != 0:
+    if (
+        os.geteuid() != 0
+        or subprocess.run([*OWN, "true"], check=False, capture_output=True).returncode != 0
+    ):
         pytest.skip("pods need root and the right to make namespaces (unshare --mount --net --pid)")
 
-    def run(pods: Mapping[str, Any], plan: Plan, seconds: float = START_SECONDS, **more: Any) -> Outcome:
+    def run(
+        pods: Mapping[str, Any], plan: Plan, seconds: float = START_SECONDS, **more: Any
+    ) -> Outcome:
         request = {"pods": pods, "secrets": plan.secrets(), "seconds": seconds, **more}
         (tmp_path / "request.json").write_text(json.dumps(request, default=str))
-        command = [*OWN, sys.executable, "-m", "tests.dataplane.pods.sandbox", str(tmp_path / "request.json")]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds + 400)
+        command = [
+            *OWN,
+            sys.executable,
+            "-m",
+            "tests.dataplane.pods.sandbox",
+            str(tmp_path / "request.json"),
+        ]
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds + 400
+        )
         assert done.returncode == 0, done.stderr[-3000:]
         return json.loads(done.stdout)
 
@@ -40,7 +53,9 @@ def run(tmp_path: Path) -> Callable[..., Outcome]:
 
 @pytest.fixture
 def weights(tmp_path: Path) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Fills the claims of a pod with the files of `model`, or of a file alone, marked READY as a preheat would."""
+    """Fills the claims of a pod with the files of `model`, or of a file alone, marked READY as a
+    preheat would.
+    """
 
     def fill(pod: Mapping[str, Any], model: Path | None = None) -> dict[str, Any]:
         share = tmp_path / "share"
@@ -56,10 +71,23 @@ def weights(tmp_path: Path) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
                         # As the preheat leaves them: every user may read.
                         for each in (place, *place.rglob("*")):
                             each.chmod(0o755 if each.is_dir() else 0o644)
-                    files = sorted(each for each in place.rglob("*") if each.is_file() and not each.name.startswith("READY"))
-                    (place / "READY.sizes").write_text("".join(f"{each.stat().st_size} {each.relative_to(place)}\n" for each in files))
+                    files = sorted(
+                        each
+                        for each in place.rglob("*")
+                        if each.is_file() and not each.name.startswith("READY")
+                    )
+                    (place / "READY.sizes").write_text(
+                        "".join(
+                            f"{each.stat().st_size} {each.relative_to(place)}\n" for each in files
+                        )
+                    )
                     (place / "READY").write_text("{}")
-        claims = [each["name"] for each in pod["spec"]["volumes"] if "persistentVolumeClaim" in each]
-        return {**pod, "volumes": {**pod["volumes"], **{name: {"directory": str(share)} for name in claims}}}
+        claims = [
+            each["name"] for each in pod["spec"]["volumes"] if "persistentVolumeClaim" in each
+        ]
+        return {
+            **pod,
+            "volumes": {**pod["volumes"], **{name: {"directory": str(share)} for name in claims}},
+        }
 
     return fill

@@ -1,7 +1,8 @@
-"""What stands in for images on a machine without a container runtime: the same programs, at the paths where the images have them.
+"""What stands in for images on a machine without a container runtime: the same programs, at the
+paths where the images have them.
 
-An image that has to be more than its programs says so here, with the source that was read: an entrypoint that is not the server, a
-directory that a library writes to.
+An image that has to be more than its programs says so here, with the source that was read: an
+entrypoint that is not the server, a directory that a library writes to.
 """
 
 from __future__ import annotations
@@ -16,15 +17,20 @@ from tests.dataplane.serving.triton_stand import Binary
 
 _TOOLS = "/image/bin"
 # By itself the server gives a model's process 30 s to start, which a busy machine exceeds.
-_TRITONSERVER = '#!/bin/sh\nexec /opt/tritonserver/bin/tritonserver --backend-config=python,stub-timeout-seconds=400 "$@"\n'
-# vllm-project/vllm-gaudi v0.26.0, .cd/Dockerfile.ubuntu.pytorch.vllm and .cd/entrypoints/entrypoint_main.py: ENTRYPOINT
-# ["python3", "-m", "entrypoints.entrypoint_main"], WORKDIR /root/scripts, whose first argument is a mode.
+_TRITONSERVER = (
+    "#!/bin/sh\nexec /opt/tritonserver/bin/tritonserver"
+    ' --backend-config=python,stub-timeout-seconds=400 "$@"\n'
+)
+# vllm-project/vllm-gaudi v0.26.0, .cd/Dockerfile.ubuntu.pytorch.vllm and
+# .cd/entrypoints/entrypoint_main.py: ENTRYPOINT ["python3", "-m", "entrypoints.entrypoint_main"],
+# WORKDIR /root/scripts, whose first argument is a mode.
 GAUDI_ENTRYPOINT = """import argparse
 parser = argparse.ArgumentParser(prog="entrypoint_main")
 parser.add_argument("mode", nargs="?", default="server", choices=["server", "benchmark", "test"])
 parser.parse_args()
 """
-# Gaudi software (habanalabs-graph, libSynapse 1.24) logs to HABANA_LOGS, /var/log/habana_logs by default, and aborts where it cannot.
+# Gaudi software (habanalabs-graph, libSynapse 1.24) logs to HABANA_LOGS, /var/log/habana_logs by
+# default, and aborts where it cannot.
 _GAUDI_PYTHON = """#!/bin/sh
 logs=${HABANA_LOGS:-/var/log/habana_logs}
 if ! { mkdir -p "$logs" && : > "$logs/dfa_log.txt"; } 2>/dev/null; then
@@ -44,7 +50,8 @@ def triton(server: Binary) -> dict[str, Any]:
         str(server.environment.root): server.environment.root,
     }
     image = _image(server.environment, mounts, {"tritonserver": _TRITONSERVER})
-    # A model's process finds its packages as the first python on PATH would, which a script in front of it hides.
+    # A model's process finds its packages as the first python on PATH would, which a script in
+    # front of it hides.
     del image["programs"][f"{_TOOLS}/python3"]
     return image
 
@@ -55,14 +62,20 @@ def pytriton(server: Binary) -> dict[str, Any]:
 
 
 def on_gaudi(image: dict[str, Any]) -> dict[str, Any]:
-    """`image` with Gaudi's libraries, which open their log before anything else, and the entrypoint of Gaudi's vLLM image."""
+    """`image` with Gaudi's libraries, which open their log before anything else, and the entrypoint
+    of Gaudi's vLLM image.
+    """
     python = image["programs"][f"{_TOOLS}/python3"].split()[-2]
     programs = {
         **image["programs"],
         f"{_TOOLS}/python3": _GAUDI_PYTHON.replace("{python}", python),
         "/root/scripts/entrypoints/entrypoint_main.py": GAUDI_ENTRYPOINT,
     }
-    entry = {"entrypoint": ["python3", "-m", "entrypoints.entrypoint_main"], "workdir": "/root/scripts", "closed": ["/root/scripts"]}
+    entry = {
+        "entrypoint": ["python3", "-m", "entrypoints.entrypoint_main"],
+        "workdir": "/root/scripts",
+        "closed": ["/root/scripts"],
+    }
     return {**image, "programs": programs, **entry}
 
 
@@ -83,12 +96,18 @@ def nginx() -> dict[str, Any]:
     return {"mounts": {}, "programs": {}, "env": {"PATH": "/usr/sbin:/usr/bin"}}
 
 
-def _image(environment: Environment, mounts: Mapping[str, Path], programs: dict[str, str]) -> dict[str, Any]:
+def _image(
+    environment: Environment, mounts: Mapping[str, Path], programs: dict[str, str]
+) -> dict[str, Any]:
     # The interpreter itself may lie anywhere.
     home = environment.python.resolve().parents[1]
     if home != Path("/usr"):
         mounts = {**mounts, str(home): home}
-    libraries = [str(each) for each in (environment.library, environment.packages / "nvidia_pytriton.libs") if each is not None]
+    libraries = [
+        str(each)
+        for each in (environment.library, environment.packages / "nvidia_pytriton.libs")
+        if each is not None
+    ]
     return {
         "mounts": {target: str(source) for target, source in mounts.items()},
         "programs": {
@@ -96,7 +115,9 @@ def _image(environment: Environment, mounts: Mapping[str, Path], programs: dict[
             **{f"{_TOOLS}/{name}": text for name, text in programs.items()},
         },
         "env": {
-            "PATH": os.pathsep.join([_TOOLS, str(environment.root / "bin"), "/usr/sbin", "/usr/bin"]),
+            "PATH": os.pathsep.join(
+                [_TOOLS, str(environment.root / "bin"), "/usr/sbin", "/usr/bin"]
+            ),
             "LD_LIBRARY_PATH": os.pathsep.join(libraries),
         },
     }

@@ -1,4 +1,6 @@
-"""What KubeRay makes of a RayService's pod templates, by the objects that its release 1.7.0 really made (tests/fixtures/operators)."""
+"""What KubeRay makes of a RayService's pod templates, by the objects that its release 1.7.0 really
+made (tests/fixtures/operators).
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,15 @@ from typing import Any
 from inferplan.kube.quantity import bytes_of
 
 TOKEN = "token-of-the-cluster"  # noqa: S105 - a test's own
-_MADE = json.loads((Path(__file__).parents[2] / "fixtures/operators/RayService.json").read_text())["assistant"]
+_MADE = json.loads((Path(__file__).parents[2] / "fixtures/operators/RayService.json").read_text())[
+    "assistant"
+]
 
 
 def pod_template(service: dict[str, Any], name: str, *, head: bool) -> dict[str, Any]:
-    """The template of the head or of the workers of `service`, with the command, variables, labels and probes that KubeRay adds."""
+    """The template of the head or of the workers of `service`, with the command, variables, labels
+    and probes that KubeRay adds.
+    """
     cluster = service["rayClusterConfig"]
     group = cluster["headGroupSpec"] if head else cluster["workerGroupSpecs"][0]
     template = copy.deepcopy(group["template"])
@@ -33,7 +39,11 @@ def pod_template(service: dict[str, Any], name: str, *, head: bool) -> dict[str,
         elif parts[:1] == ["containers"]:
             _put(container, parts[2:], added)
     # Parameters that the recorded service did not have.
-    further = " ".join(f"--{key}={value}" for key, value in group["rayStartParams"].items() if f"--{key}=" not in container["args"][0])
+    further = " ".join(
+        f"--{key}={value}"
+        for key, value in group["rayStartParams"].items()
+        if f"--{key}=" not in container["args"][0]
+    )
     container["args"] = [f"{container['args'][0]} {further}"]
     container["env"] += variables.values()
     return template
@@ -46,7 +56,9 @@ def _put(place: dict[str, Any], keys: list[str], value: Any) -> None:
 
 
 def _own(value: Any, name: str, container: dict[str, Any]) -> Any:
-    """The value for this service: its names, and the amounts that its container has (common/pod.go, v1.7.0)."""
+    """The value for this service: its names, and the amounts that its container has (common/pod.go,
+    v1.7.0).
+    """
     if isinstance(value, list):
         return [_own(each, name, container) for each in value]
     if not isinstance(value, str):

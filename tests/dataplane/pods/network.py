@@ -1,4 +1,6 @@
-"""The network of pods that need addresses of their own: a bridge, and a network namespace per pod. The others share the sandbox's loopback."""
+"""The network of pods that need addresses of their own: a bridge, and a network namespace per pod.
+The others share the sandbox's loopback.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ GATEWAY = "10.9.0.1"
 
 
 class Names(socketserver.BaseRequestHandler):
-    """A name server that leads the names of Services to the addresses of their pods, and every other name to loopback."""
+    """A name server that leads the names of Services to the addresses of their pods, and every
+    other name to loopback.
+    """
 
     addresses: Mapping[str, str] = {}
 
@@ -27,7 +31,10 @@ class Names(socketserver.BaseRequestHandler):
         address = IPv4Address(self.addresses.get(service, "127.0.0.1")).packed
         answer = b"\xc0\x0c\0\1\0\1\0\0\0\5\0\4" + address if wants == b"\0\1" else b""
         count = b"\0\1" if answer else b"\0\0"
-        reply.sendto(query[:2] + b"\x81\x80\0\1" + count + b"\0\0\0\0" + question + answer, self.client_address)
+        reply.sendto(
+            query[:2] + b"\x81\x80\0\1" + count + b"\0\0\0\0" + question + answer,
+            self.client_address,
+        )
 
 
 def bridge() -> None:
@@ -39,7 +46,17 @@ def bridge() -> None:
 
 def namespace(address: str) -> list[str]:
     """Makes a namespace with `address`; returns the words in front of a command that run it there."""
-    holder = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo made && exec sleep infinity"], stdout=subprocess.PIPE, text=True)  # noqa: S607 - the system's own tool
+    holder = subprocess.Popen(
+        [  # noqa: S607 - the system's own tool
+            "unshare",
+            "--net",
+            "sh",
+            "-c",
+            "echo made && exec sleep infinity",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert holder.stdout is not None
     holder.stdout.readline()
     enter = ["nsenter", "--target", str(holder.pid), "--net"]
@@ -58,7 +75,9 @@ def namespace(address: str) -> list[str]:
 
 
 def end_all(enter: list[str]) -> None:
-    """Ends every process of the namespace that `enter` leads into, as a kubelet does before it starts a container again."""
+    """Ends every process of the namespace that `enter` leads into, as a kubelet does before it
+    starts a container again.
+    """
     holder = enter[2]
     own = Path("/proc", holder, "ns/net").readlink()
     for process in Path("/proc").glob("[0-9]*"):

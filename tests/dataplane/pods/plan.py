@@ -1,4 +1,6 @@
-"""Takes pods out of a plan of a stack file, with the files and secrets that their volumes and variables name."""
+"""Takes pods out of a plan of a stack file, with the files and secrets that their volumes and
+variables name.
+"""
 
 from __future__ import annotations
 
@@ -10,40 +12,58 @@ from typing import Any
 import yaml
 
 from inferplan.components.gateway.keys import consumer_key
-from inferplan.rehearsal.engine.wire.recording import Recording
-from inferplan.rehearsal.engine.wire.values import reveal
-from inferplan.rehearsal.secrets import open_secrets
+from inferplan.pulumi_engine.recording import Recording
+from inferplan.pulumi_engine.secrets import open_secrets
+from inferplan.pulumi_engine.values import reveal
 from inferplan.stackfile.reader import read_stack
 from tests.policies.recorded import recording_with
 from tests.stacks.test_committed_stacks import PASSPHRASE, ROOT
 
 
 class Plan:
-    """What the stack file at `path` registers, with `changes` to its models by name; a field that is None is left out."""
+    """What the stack file at `path` registers, with `changes` to its models by name; a field that
+    is None is left out.
+    """
 
     def __init__(self, path: Path, changes: Mapping[str, Mapping[str, Any]]) -> None:
         self.path = ROOT / path
         config = yaml.safe_load(self.path.read_text(encoding="utf-8"))["config"]
         models = {
-            name: {key: value for key, value in {**config["inferplan:models"][name], **fields}.items() if value is not None}
+            name: {
+                key: value
+                for key, value in {**config["inferplan:models"][name], **fields}.items()
+                if value is not None
+            }
             for name, fields in changes.items()
         }
-        self.recording: Recording = recording_with(self.path, path.stem.partition(".")[2], models=models)
+        self.recording: Recording = recording_with(
+            self.path, path.stem.partition(".")[2], models=models
+        )
 
     def pod(self, name: str) -> dict[str, Any]:
-        """The pod of the model or gateway `name`: its spec, its annotations, and what its ConfigMaps and Secrets hold."""
+        """The pod of the model or gateway `name`: its spec, its annotations, and what its
+        ConfigMaps and Secrets hold.
+        """
         return self.completed(self._workload(name))
 
     def completed(self, template: dict[str, Any]) -> dict[str, Any]:
         """The pod of `template`: its spec, its marks, and what its ConfigMaps and Secrets hold."""
         files = {each["metadata"]["name"]: dict(each["data"]) for each in self._inputs("ConfigMap")}
-        volumes = {each["name"]: {"files": self._files(each, files)} for each in template["spec"]["volumes"] if _projects(each)}
+        volumes = {
+            each["name"]: {"files": self._files(each, files)}
+            for each in template["spec"]["volumes"]
+            if _projects(each)
+        }
         marks = {key: template["metadata"].get(key, {}) for key in ("annotations", "labels")}
         return {"spec": template["spec"], **marks, "volumes": volumes}
 
     def ray_service(self, name: str) -> dict[str, Any]:
         """The spec of the RayService `name`."""
-        return next(each.inputs["spec"] for each in self.recording.of_type("kubernetes:ray.io/v1:RayService") if each.name == name)
+        return next(
+            each.inputs["spec"]
+            for each in self.recording.of_type("kubernetes:ray.io/v1:RayService")
+            if each.name == name
+        )
 
     def secrets(self) -> dict[str, dict[str, str]]:
         """Every Secret of the stack by name, its values in clear."""
@@ -52,7 +72,12 @@ class Plan:
     def key(self, consumer: str) -> str:
         """The API key of a consumer."""
         file = read_stack(self.path)
-        secrets = open_secrets(file.secrets, salt=file.encryption_salt, provider=file.secrets_provider, environment=PASSPHRASE)
+        secrets = open_secrets(
+            file.secrets,
+            salt=file.encryption_salt,
+            provider=file.secrets_provider,
+            environment=PASSPHRASE,
+        )
         return consumer_key(secrets.values["inferplan:apiKeySeed"], consumer, 1)
 
     def _workload(self, name: str) -> dict[str, Any]:
@@ -68,7 +93,11 @@ class Plan:
 
     def _files(self, volume: dict[str, Any], maps: dict[str, dict[str, str]]) -> dict[str, str]:
         source = volume.get("configMap")
-        data = self.secrets()[volume["secret"]["secretName"]] if source is None else maps[_name(source["name"], maps)]
+        data = (
+            self.secrets()[volume["secret"]["secretName"]]
+            if source is None
+            else maps[_name(source["name"], maps)]
+        )
         items = (volume["secret"] if source is None else source).get("items")
         return {each["path"]: data[each["key"]] for each in items} if items else data
 
@@ -84,4 +113,7 @@ def _projects(volume: Mapping[str, Any]) -> bool:
 def _clear(secret: Mapping[str, Any]) -> dict[str, str]:
     written = reveal(secret.get("stringData") or {}) or {}
     encoded = reveal(secret.get("data") or {}) or {}
-    return {**{name: base64.b64decode(value).decode() for name, value in encoded.items()}, **written}
+    return {
+        **{name: base64.b64decode(value).decode() for name, value in encoded.items()},
+        **written,
+    }

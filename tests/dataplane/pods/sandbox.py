@@ -1,9 +1,11 @@
-"""Runs pods on this machine as a kubelet would: `python -m tests.dataplane.pods.sandbox REQUEST`, inside namespaces of its own (`unshare`).
+"""Runs pods on this machine as a kubelet would: `python -m tests.dataplane.pods.sandbox REQUEST`,
+inside namespaces of its own (`unshare`).
 
-A container gets the emitted command, arguments, environment, working directory and user, a root file system that is read-only where the
-manifest says so, no capability, no new privileges, and the manifest's volumes with their size limits. All pods share one loopback, where
-every Service name leads to, except for pods with an `address` and the Services that lead to them. Not imposed: seccomp profiles, and the limits of CPU and memory (the latter is shown). What happened is printed
-as JSON.
+A container gets the emitted command, arguments, environment, working directory and user, a root
+file system that is read-only where the manifest says so, no capability, no new privileges, and the
+manifest's volumes with their size limits. All pods share one loopback, where every Service name
+leads to, except for pods with an `address` and the Services that lead to them. Not imposed: seccomp
+profiles, and the limits of CPU and memory (the latter is shown). What happened is printed as JSON.
 """
 
 from __future__ import annotations
@@ -41,14 +43,22 @@ _RESTARTS = 4
 class Pod:
     """One pod of a request: its root, and the processes of its containers."""
 
-    def __init__(self, root: Path, name: str, given: dict[str, Any], secrets: dict[str, dict[str, str]]) -> None:
+    def __init__(
+        self, root: Path, name: str, given: dict[str, Any], secrets: dict[str, dict[str, str]]
+    ) -> None:
         self.root, self.name, self.spec, self.image = root, name, given["spec"], given["image"]
-        self.annotations, self.volumes, self.secrets = given.get("annotations", {}), given["volumes"], secrets
+        self.annotations, self.volumes, self.secrets = (
+            given.get("annotations", {}),
+            given["volumes"],
+            secrets,
+        )
         self.labels, self.address = given.get("labels", {}), given.get("address")
         self.enter = [] if self.address is None else namespace(self.address)
         self.log = root.parent / f"{name}.log"
 
-    def run(self, container: dict[str, Any], command: list[str] | None = None) -> subprocess.Popen[bytes]:
+    def run(
+        self, container: dict[str, Any], command: list[str] | None = None
+    ) -> subprocess.Popen[bytes]:
         """Starts `container` on a root file system of its own, or another `command` in it."""
         root = self.root / container["name"]
         if command is None and not root.exists():
@@ -57,10 +67,30 @@ class Pod:
         argv = command or [_expanded(each, environment) for each in self._argv(container)]
         security = self.spec["securityContext"]
         user, group = str(security["runAsUser"]), str(security["runAsGroup"])
-        confined = ["setpriv", "--reuid", user, "--regid", group, "--groups", str(security.get("fsGroup", group))]
-        confined += ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"]
-        inside = ["sh", "-c", 'cd "$0" && exec "$@"', container.get("workingDir") or self.image.get("workdir", "/"), *argv]
-        # A container runtime gives a container's standard streams to its user, or nobody but root could open /dev/stdout again.
+        confined = [
+            "setpriv",
+            "--reuid",
+            user,
+            "--regid",
+            group,
+            "--groups",
+            str(security.get("fsGroup", group)),
+        ]
+        confined += [
+            "--no-new-privs",
+            "--bounding-set=-all",
+            "--inh-caps=-all",
+            "--ambient-caps=-all",
+        ]
+        inside = [
+            "sh",
+            "-c",
+            'cd "$0" && exec "$@"',
+            container.get("workingDir") or self.image.get("workdir", "/"),
+            *argv,
+        ]
+        # A container runtime gives a container's standard streams to its user, or nobody but root
+        # could open /dev/stdout again.
         streams = ["/bin/sh", "-c", 'chown "$0" /proc/self/fd/1 /proc/self/fd/2 && exec "$@"', user]
         with self.log.open("ab") as log:
             return subprocess.Popen(
@@ -74,12 +104,19 @@ class Pod:
     def _argv(self, container: dict[str, Any]) -> list[str]:
         if container.get("command"):
             return [*container["command"], *container.get("args", [])]
-        return [*self.image.get("entrypoint", []), *(container.get("args") or self.image.get("cmd", []))]
+        return [
+            *self.image.get("entrypoint", []),
+            *(container.get("args") or self.image.get("cmd", [])),
+        ]
 
     def _environment(self, container: dict[str, Any]) -> dict[str, str]:
         values = {"PATH": "/usr/sbin:/usr/bin", "HOSTNAME": self.name, **self.image.get("env", {})}
         for each in container.get("env", []):
-            values[each["name"]] = _expanded(each["value"], values) if "value" in each else self._referenced(each["valueFrom"])
+            values[each["name"]] = (
+                _expanded(each["value"], values)
+                if "value" in each
+                else self._referenced(each["valueFrom"])
+            )
         return values
 
     def _referenced(self, source: dict[str, Any]) -> str:
@@ -103,13 +140,16 @@ class Pod:
         for folder in ("tmp", "var/tmp", "etc/alternatives", "root"):
             (root / folder).mkdir(parents=True)
         (root / "tmp").chmod(0o1777)
-        # Passable, since the interpreter of this machine may lie below it; what an image keeps there is not.
+        # Passable, since the interpreter of this machine may lie below it; what an image keeps
+        # there is not.
         (root / "root").chmod(0o711)
         mount("--bind", "/etc/alternatives", root / "etc/alternatives")
         for each in _ETC:
             if Path("/etc", each).exists():
                 (root / "etc" / each).write_bytes(Path("/etc", each).read_bytes())
-        (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{self.address or '127.0.0.1'} {self.name}\n")
+        (root / "etc/hosts").write_text(
+            f"127.0.0.1 localhost\n{self.address or '127.0.0.1'} {self.name}\n"
+        )
         server = GATEWAY if self.address else "127.0.0.1"
         search = "search inference.svc.cluster.local svc.cluster.local cluster.local"
         (root / "etc/resolv.conf").write_text(f"{search}\nnameserver {server}\n")
@@ -161,17 +201,25 @@ class Pod:
 
 
 def _limit(root: Path, memory: str | None) -> None:
-    """Shows a process the memory limit of its control group, which programs size their buffers by; it is not imposed."""
+    """Shows a process the memory limit of its control group, which programs size their buffers by;
+    it is not imposed.
+    """
     if memory is None:
         return
     group = root / "sys/fs/cgroup"
     mount("-t", "tmpfs", "-o", "mode=0755", "tmpfs", group)
-    for name, amount in {"memory.max": str(_bytes(memory)), "memory.current": "0", "memory.stat": "anon 0\ninactive_file 0"}.items():
+    for name, amount in {
+        "memory.max": str(_bytes(memory)),
+        "memory.current": "0",
+        "memory.stat": "anon 0\ninactive_file 0",
+    }.items():
         (group / name).write_text(f"{amount}\n")
 
 
 def _project(files: dict[str, str], place: Path) -> None:
-    """Lays files out as a kubelet does: in a dated directory, behind links that it can turn over at once."""
+    """Lays files out as a kubelet does: in a dated directory, behind links that it can turn over at
+    once.
+    """
     dated = place / "..2026_11_21_00_00_00.1"
     for path, text in files.items():
         (dated / path).parent.mkdir(parents=True, exist_ok=True)
@@ -206,7 +254,12 @@ def _expanded(text: str, values: dict[str, str]) -> str:
 
 
 def ask(
-    port: int, method: str, path: str, headers: dict[str, str] | None = None, body: str | None = None, host: str = "127.0.0.1"
+    port: int,
+    method: str,
+    path: str,
+    headers: dict[str, str] | None = None,
+    body: str | None = None,
+    host: str = "127.0.0.1",
 ) -> tuple[int, str]:
     """One call: status and body; 0 while nothing listens."""
     with closing(http.client.HTTPConnection(host, port, timeout=PATIENCE_SECONDS)) as connection:
@@ -218,7 +271,9 @@ def ask(
             return 0, ""
 
 
-def _answers(pod: Pod, container: dict[str, Any], probe: dict[str, Any], ports: dict[str, int]) -> bool:
+def _answers(
+    pod: Pod, container: dict[str, Any], probe: dict[str, Any], ports: dict[str, int]
+) -> bool:
     if "exec" in probe:
         return pod.run(container, probe["exec"]["command"]).wait(PATIENCE_SECONDS) == 0
     path, port = probe["httpGet"]["path"], probe["httpGet"]["port"]
@@ -271,7 +326,10 @@ def run(directory: Path, request: dict[str, Any]) -> dict[str, Any]:
     Names.addresses = request.get("services", {})
     names = socketserver.ThreadingUDPServer(("0.0.0.0", 53), Names)  # noqa: S104 - inside a network namespace
     threading.Thread(target=names.serve_forever, daemon=True).start()
-    pods = {name: Pod(directory / name, name, given, request["secrets"]) for name, given in request["pods"].items()}
+    pods = {
+        name: Pod(directory / name, name, given, request["secrets"])
+        for name, given in request["pods"].items()
+    }
     made: dict[str, Any] = {"started": {}, "calls": [], "stopped": {}, "inside": []}
     processes: dict[str, subprocess.Popen[bytes]] = {}
     for name, pod in pods.items():
@@ -280,11 +338,15 @@ def run(directory: Path, request: dict[str, Any]) -> dict[str, Any]:
             made["started"][name] = outcome
             break
         processes[name], made["started"][name] = outcome["process"], "ready"
-        made["calls"] += [_awaited(call, request["seconds"]) for call in request["pods"][name].get("then", [])]
+        made["calls"] += [
+            _awaited(call, request["seconds"]) for call in request["pods"][name].get("then", [])
+        ]
     else:
         for command in request.get("inside", []):
             pod = pods[command["pod"]]
-            made["inside"].append(pod.run(pod.spec["containers"][0], command["command"]).wait(request["seconds"]))
+            made["inside"].append(
+                pod.run(pod.spec["containers"][0], command["command"]).wait(request["seconds"])
+            )
         made["calls"] += [_awaited(call, request["seconds"]) for call in request.get("calls", [])]
     for name, process in reversed(processes.items()):
         process.send_signal(signal.SIGTERM)
@@ -293,7 +355,11 @@ def run(directory: Path, request: dict[str, Any]) -> dict[str, Any]:
         except subprocess.TimeoutExpired:
             process.kill()
             made["stopped"][name] = "did not end"
-    made["logs"] = {name: pod.log.read_text(errors="replace")[-6000:] for name, pod in pods.items() if pod.log.exists()}
+    made["logs"] = {
+        name: pod.log.read_text(errors="replace")[-6000:]
+        for name, pod in pods.items()
+        if pod.log.exists()
+    }
     return made
 
 

@@ -1,4 +1,6 @@
-"""A whole Ray cluster from a RayService: head and worker as KubeRay makes their pods, the Serve configuration as it deploys it."""
+"""A whole Ray cluster from a RayService: head and worker as KubeRay makes their pods, the Serve
+configuration as it deploys it.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,12 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 MODEL = "tuned"
 HEAD, WORKER = "10.9.0.2", "10.9.0.3"
 APPLICATION = ROOT / "inferplan" / "images" / "ray-app" / "rag"
-# Ray gives a node 30 s to start (_private/node.py, 2.60), and ends a head whose client server is late.
-TOO_SLOW = ("The current node timed out during startup", "Some Ray subprocesses exited unexpectedly")
+# Ray gives a node 30 s to start (_private/node.py, 2.60), and ends a head whose client server is
+# late.
+TOO_SLOW = (
+    "The current node timed out during startup",
+    "Some Ray subprocesses exited unexpectedly",
+)
 # A worker starts a process for each CPU, and this machine has few.
 SMALLER = {"resources": {"cpu": "2", "memory": "16Gi"}}
 
@@ -30,7 +36,12 @@ def own_image(environment) -> dict:
     image = images.ray(environment)
     # By itself Ray gives its dashboard 60 s to start, which a busy machine exceeds.
     env = {**image["env"], "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "400"}
-    return {**image, "env": env, "workdir": "/home/ray", "mounts": {**image["mounts"], "/home/ray/rag": str(APPLICATION)}}
+    return {
+        **image,
+        "env": env,
+        "workdir": "/home/ray",
+        "mounts": {**image["mounts"], "/home/ray/rag": str(APPLICATION)},
+    }
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +49,24 @@ def plan():
     return Plan(ENGINES / "Pulumi.ray-serve.yaml", {MODEL: SMALLER})
 
 
-def test_a_head_and_a_worker_serve_an_application_through_the_gateway(run, weights, ray_environment, plan):
+def test_a_head_and_a_worker_serve_an_application_through_the_gateway(
+    run, weights, ray_environment, plan
+):
     if shutil.which("wget") is None or shutil.which("ip") is None:
-        pytest.skip("KubeRay's probes need wget, and pods with addresses of their own need ip (iproute2)")
+        pytest.skip(
+            "KubeRay's probes need wget, and pods with addresses of their own need ip (iproute2)"
+        )
     service = plan.ray_service(MODEL)
     pods = {}
     for name, address in (("head", HEAD), ("worker", WORKER)):
         pod = weights(plan.completed(kuberay.pod_template(service, MODEL, head=name == "head")))
         pods[name] = {**pod, "image": own_image(ray_environment), "address": address}
-    dashboard = {"host": HEAD, "port": 8265, "path": "/api/serve/applications/", "headers": {"Authorization": f"Bearer {kuberay.TOKEN}"}}
+    dashboard = {
+        "host": HEAD,
+        "port": 8265,
+        "path": "/api/serve/applications/",
+        "headers": {"Authorization": f"Bearer {kuberay.TOKEN}"},
+    }
     config = {"method": "PUT", "body": json.dumps(yaml.safe_load(service["serveConfigV2"]))}
     pods["head"]["then"] = [{**dashboard, **config}]
     pods["gateway"] = gateway(plan)
@@ -62,9 +82,16 @@ def test_a_head_and_a_worker_serve_an_application_through_the_gateway(run, weigh
             {**answer, "headers": {**answer["headers"], "Authorization": ""}},
         ],
     )
-    if len(outcome["calls"]) < 4 and (late := next((each for each in TOO_SLOW if each in outcome["logs"]["head"]), None)):
-        pytest.skip(f"this machine is too busy for limits that Ray does not let anyone change: {late}")
-    assert outcome["started"] == {"head": "ready", "worker": "ready", "gateway": "ready"}, (outcome["started"], outcome["logs"])
+    if len(outcome["calls"]) < 4 and (
+        late := next((each for each in TOO_SLOW if each in outcome["logs"]["head"]), None)
+    ):
+        pytest.skip(
+            f"this machine is too busy for limits that Ray does not let anyone change: {late}"
+        )
+    assert outcome["started"] == {"head": "ready", "worker": "ready", "gateway": "ready"}, (
+        outcome["started"],
+        outcome["logs"],
+    )
     (deployed, _), (_, status), (answered, body), (denied, _) = outcome["calls"]
     assert (deployed, answered, denied) == (200, 200, 401), (outcome["calls"], outcome["logs"])
     assert json.loads(status)["applications"]["rag"]["status"] == "RUNNING", status[-3000:]

@@ -37,9 +37,15 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         unsigned = _unsigned(self._name, self._name, self._key, days=30)
-        unsigned = unsigned.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        unsigned = unsigned.add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
-        self._certificate = unsigned.add_extension(_SIGNS, critical=True).sign(self._key, hashes.SHA256())
+        unsigned = unsigned.add_extension(
+            x509.BasicConstraints(ca=True, path_length=None), critical=True
+        )
+        unsigned = unsigned.add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False
+        )
+        self._certificate = unsigned.add_extension(_SIGNS, critical=True).sign(
+            self._key, hashes.SHA256()
+        )
 
     @property
     def pem(self) -> bytes:
@@ -54,23 +60,55 @@ class Authority:
     @property
     def key_pem(self) -> bytes:
         """Its private key."""
-        return self._key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        return self._key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
 
-    def server(self, folder: Path, names: tuple[x509.GeneralName, ...] = HERE, days: int = 10) -> ssl.SSLContext:
-        """What a server called `names` shows, for `days` from yesterday on; its files lie in `folder` meanwhile."""
+    def server(
+        self, folder: Path, names: tuple[x509.GeneralName, ...] = HERE, days: int = 10
+    ) -> ssl.SSLContext:
+        """What a server called `names` shows, for `days` from yesterday on; its files lie in
+        `folder` meanwhile.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "store")])
-        made = _unsigned(subject, self._name, key, days=days).add_extension(x509.SubjectAlternativeName(names), critical=False)
-        made = made.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+        made = _unsigned(subject, self._name, key, days=days).add_extension(
+            x509.SubjectAlternativeName(names), critical=False
+        )
+        made = made.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+            critical=False,
+        )
         chain, secret = folder / "server.crt", folder / "server.key"
-        chain.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-        secret.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+        chain.write_bytes(
+            made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        )
+        secret.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(chain, secret)
         return context
 
 
-def _unsigned(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: int) -> x509.CertificateBuilder:
+def _unsigned(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: int
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
-    named = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
-    return named.serial_number(x509.random_serial_number()).not_valid_before(now - 30 * _DAY).not_valid_after(now + days * _DAY)
+    named = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+    )
+    return (
+        named.serial_number(x509.random_serial_number())
+        .not_valid_before(now - 30 * _DAY)
+        .not_valid_after(now + days * _DAY)
+    )

@@ -109,14 +109,17 @@ def bucket(s3):
     """A boto3 client of an S3 that holds nothing but an empty bucket."""
     s3.create_bucket(Bucket=BUCKET)
     yield s3
-    # Requests that delete one object after another take a third of the processor time of a small test.
+    # Requests that delete one object after another take a third of the processor time of a small
+    # test.
     s3_backends.reset()
 
 
 @pytest.fixture
 def put(bucket):
     """Uploads files of the model as the AWS command line does: from 8 MiB on in parts of 8 MiB."""
-    config = TransferConfig(multipart_threshold=8 * MIB, multipart_chunksize=8 * MIB, use_threads=False)
+    config = TransferConfig(
+        multipart_threshold=8 * MIB, multipart_chunksize=8 * MIB, use_threads=False
+    )
 
     def upload(files, prefix=f"llm/{MODEL}", config=config):
         publish(f"{BUCKET}/{prefix}", files)
@@ -142,7 +145,14 @@ def small(put):
 
 @pytest.fixture
 def store(proxy):
-    return ObjectStore(bucket=BUCKET, prefix="llm", region="us-east-1", endpoint=proxy.url, path_style=True, credentials="minio")
+    return ObjectStore(
+        bucket=BUCKET,
+        prefix="llm",
+        region="us-east-1",
+        endpoint=proxy.url,
+        path_style=True,
+        credentials="minio",
+    )
 
 
 _repeated = set()
@@ -152,8 +162,8 @@ _repeated = set()
 def invariants(request):
     """Checks docs/preheat-invariants.md for every Job of the test.
 
-    That the same input fails the same way, or that the next run ends READY, `make test` checks once for each file and exit code, and
-    `make test-full` in every test.
+    That the same input fails the same way, or that the next run ends READY, `make test` checks once
+    for each file and exit code, and `make test-full` in every test.
     """
     published.clear()
     servers.clear()
@@ -180,4 +190,6 @@ def job(tmp_path, store, invariants):
     """Makes the container of a preheat Job that copies from the S3 server to a temporary share."""
     target = tmp_path / "share"
     target.mkdir()
-    return lambda **changes: Job(**{"target": target, "source": store, "invariants": invariants, **changes})
+    return lambda **changes: Job(
+        **{"target": target, "source": store, "invariants": invariants, **changes}
+    )

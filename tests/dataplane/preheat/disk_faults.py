@@ -1,6 +1,8 @@
-"""Faults of system calls on a share, by a library that is compiled once a session and preloaded into the container's program.
+"""Faults of system calls on a share, by a library that is compiled once a session and preloaded
+into the container's program.
 
-The library sees what the program itself does; rclone calls the kernel without the C library, so its own calls are not among them.
+The library sees what the program itself does; rclone calls the kernel without the C library, so its
+own calls are not among them.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ STOP_SECONDS = 60
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to calls number `first` to `last` of one operation on paths that contain `text`: an errno's name, STOP or KILL."""
+    """What happens to calls number `first` to `last` of one operation on paths that contain `text`:
+    an errno's name, STOP or KILL.
+    """
 
     action: str
     operation: str = "change"
@@ -38,7 +42,9 @@ class Fault:
     last: int = 0
 
     def __str__(self) -> str:
-        return f"{self.operation}|{self.text}|{self.first}|{max(self.first, self.last)}|{self.action}"
+        return (
+            f"{self.operation}|{self.text}|{self.first}|{max(self.first, self.last)}|{self.action}"
+        )
 
 
 @functools.cache
@@ -49,13 +55,21 @@ def library() -> Path:
         pytest.skip("there is no C compiler `cc` on PATH; install Debian's package gcc")
     made = Path(tempfile.mkdtemp(prefix="disk-faults-")) / "disk_faults.so"
     source = Path(__file__).with_name("disk_faults.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", str(made), str(source), "-ldl"], check=True)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O2", "-o", str(made), str(source), "-ldl"], check=True
+    )
     return made
 
 
 def arm(job: Job, *faults: Fault, log: Path | None = None) -> Job:
-    """The same Job, whose program meets these faults on its share; its calls that change the share are appended to `log`."""
-    job.env |= {"LD_PRELOAD": str(library()), "DISK_FAULTS_SHARE": str(job.target), "DISK_FAULTS": "\n".join(map(str, faults))}
+    """The same Job, whose program meets these faults on its share; its calls that change the share
+    are appended to `log`.
+    """
+    job.env |= {
+        "LD_PRELOAD": str(library()),
+        "DISK_FAULTS_SHARE": str(job.target),
+        "DISK_FAULTS": "\n".join(map(str, faults)),
+    }
     if log is not None:
         job.env["DISK_FAULTS_LOG"] = str(log)
     return job

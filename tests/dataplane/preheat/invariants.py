@@ -1,4 +1,6 @@
-"""What holds at any moment of any preheat, whatever fails: docs/preheat-invariants.md, as assertions."""
+"""What holds at any moment of any preheat, whatever fails: docs/preheat-invariants.md, as
+assertions.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +26,23 @@ _sha256s: dict[tuple[object, ...], str] = {}
 LISTS_OF_A_SOURCE = ("SHA256SUMS", "READY", "READY.sizes")
 
 published: defaultdict[str, list[Mapping[str, bytes]]] = defaultdict(list)
-"""Every version of each source that the running test has published so far, by the address of the model's directory."""
+"""Every version of each source that the running test has published so far, by the address of the
+model's directory.
+"""
 
 
 def publish(address: str, files: Mapping[str, bytes], *, whole: bool = False) -> None:
-    """Record a version of a source: `files` alone if they are the `whole` of it, else over those of the version before."""
+    """Record a version of a source: `files` alone if they are the `whole` of it, else over those of
+    the version before.
+    """
     earlier = {} if whole or not published[address] else published[address][-1]
     published[address].append({**earlier, **files})
 
 
 def address_of(job: Job) -> str:
-    """The address under which the source of a Job is published, "" where its versions are not recorded."""
+    """The address under which the source of a Job is published, "" where its versions are not
+    recorded.
+    """
     path = job.weights.get("path", MODEL)
     match job.source:
         case ObjectStore(bucket=bucket, prefix=prefix):
@@ -52,11 +60,17 @@ def requested(job: Job, version: Mapping[str, bytes]) -> dict[str, bytes]:
     names = job.weights.get("files") or version
     if isinstance(job.source, WebStore) and "SHA256SUMS" in version and names is version:
         names = parse_sums(version["SHA256SUMS"].decode())
-    return {path: data for path, data in version.items() if path in names and path not in LISTS_OF_A_SOURCE and wanted(path, *globs)}
+    return {
+        path: data
+        for path, data in version.items()
+        if path in names and path not in LISTS_OF_A_SOURCE and wanted(path, *globs)
+    }
 
 
 def good_copies(target: Path) -> dict[Path, dict[str, str]]:
-    """The sha256 of each file of every directory of a share whose READY names exactly its files, and the content of its own name."""
+    """The sha256 of each file of every directory of a share whose READY names exactly its files,
+    and the content of its own name.
+    """
     copies = {}
     for mark in target.glob("*/*/READY"):
         directory = mark.parent
@@ -73,9 +87,17 @@ def good_copies(target: Path) -> dict[Path, dict[str, str]]:
 
 
 def files_below(directory: Path) -> list[str]:
-    """Files of a READY directory by path, without the READY files and what an NFS client keeps of an open file."""
-    paths = (path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
-    return [path for path in paths if path not in ("READY", "READY.damaged", "READY.sizes") and not path.startswith(".nfs")]
+    """Files of a READY directory by path, without the READY files and what an NFS client keeps of
+    an open file.
+    """
+    paths = (
+        path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()
+    )
+    return [
+        path
+        for path in paths
+        if path not in ("READY", "READY.damaged", "READY.sizes") and not path.startswith(".nfs")
+    ]
 
 
 def sha256_of(path: Path) -> str:
@@ -88,24 +110,33 @@ def sha256_of(path: Path) -> str:
 
 
 def check_ready(job: Job) -> None:
-    """Invariant 1: READY names exactly the files below it, with their bytes; they are one recorded version, if there is any."""
+    """Invariant 1: READY names exactly the files below it, with their bytes; they are one recorded
+    version, if there is any.
+    """
     if not job.ready:
         return
-    named = {each["path"]: each["sha256"] for each in json.loads((job.directory / "READY").read_text())["files"]}
+    named = {
+        each["path"]: each["sha256"]
+        for each in json.loads((job.directory / "READY").read_text())["files"]
+    }
     files = {path: sha256_of(job.directory / path) for path in files_below(job.directory)}
     assert named == files, f"READY names other files: {job.directory}"
     versions = [
         {path: hashlib.sha256(data).hexdigest() for path, data in requested(job, version).items()}
         for version in published.get(address_of(job), ())
     ]
-    assert not versions or files in versions, f"READY stands over no version of {address_of(job)}: {sorted(files)}"
+    assert not versions or files in versions, (
+        f"READY stands over no version of {address_of(job)}: {sorted(files)}"
+    )
 
 
 class Invariants:
-    """Checks the invariants of every Job of one test: whenever a run starts or ends, and when the test has ended.
+    """Checks the invariants of every Job of one test: whenever a run starts or ends, and when the
+    test has ended.
 
-    The test's own damage is known from the state in which the first of several runs at once begins. `repeats` says whether the last
-    run of a Job is repeated at the end of the test, by its exit code.
+    The test's own damage is known from the state in which the first of several runs at once begins.
+    `repeats` says whether the last run of a Job is repeated at the end of the test, by its exit
+    code.
     """
 
     def __init__(self, repeats: Callable[[int], bool] = lambda _code: True) -> None:
@@ -130,7 +161,9 @@ class Invariants:
         assert code in (0, KILLED, *TRY_AGAIN, *CHANGE_SOMETHING), about
         if output is not None:
             assert "Traceback" not in output, about
-            assert code in (0, KILLED) or "; " in output or "stopped as asked" in output, f"what to do is missing; {about}"
+            assert code in (0, KILLED) or "; " in output or "stopped as asked" in output, (
+                f"what to do is missing; {about}"
+            )
         if code == 0:
             assert job.ready, about
             check_ready(job)
@@ -144,7 +177,9 @@ class Invariants:
         self._check_copies(job.target)
 
     def finish(self, repair: Callable[[], None]) -> None:
-        """Check READY of every Job, and that the exit code of each last run was right. `repair` ends the faults of the sources."""
+        """Check READY of every Job, and that the exit code of each last run was right. `repair`
+        ends the faults of the sources.
+        """
         last = list(self._last.values())
         for job, _code in last:
             check_ready(job)
@@ -152,7 +187,9 @@ class Invariants:
         for job, code in repeated:
             if code in CHANGE_SOMETHING:
                 again = job.run()
-                assert again.code == code, f"{code} means that the same input fails the same way: {again}"
+                assert again.code == code, (
+                    f"{code} means that the same input fails the same way: {again}"
+                )
         if any(code in TRY_AGAIN for _job, code in repeated):
             repair()
         for job, code in repeated:
@@ -161,14 +198,24 @@ class Invariants:
                     job.env.pop(name, None)
                 repaired = job.repair(job) or job
                 again = repaired.retried()
-                assert again.code == 0, f"{code} means that the next run ends READY without the fault: {again}"
+                assert again.code == 0, (
+                    f"{code} means that the next run ends READY without the fault: {again}"
+                )
 
     def _check_copies(self, target: Path) -> None:
-        """Invariant 2: each copy that was good is still there, or a later round of the same content is."""
+        """Invariant 2: each copy that was good is still there, or a later round of the same content
+        is.
+        """
         now = good_copies(target)
         for directory, files in self._good.get(target, {}).items():
-            later = [each for each in now if _content(each) == _content(directory) and _round(each) > _round(directory)]
-            assert now.get(directory) == files or later, f"a good copy went before its successor was verified: {directory}; {self.about}"
+            later = [
+                each
+                for each in now
+                if _content(each) == _content(directory) and _round(each) > _round(directory)
+            ]
+            assert now.get(directory) == files or later, (
+                f"a good copy went before its successor was verified: {directory}; {self.about}"
+            )
         self._good[target] = now
 
 

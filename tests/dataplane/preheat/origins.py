@@ -1,4 +1,6 @@
-"""A bucket, a web server and a hub as the same thing: somewhere that holds a model, gives it out, and fails as told."""
+"""A bucket, a web server and a hub as the same thing: somewhere that holds a model, gives it out,
+and fails as told.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,13 @@ class Origin:
     """How many GETs of the largest file only try what the server can do."""
 
     def fail(self, plan: Callable[[str, int], Action], path: str = "") -> None:
-        """Do what `plan` says to the GETs of one file, or to all; it is given the file's address and the number of the GET."""
+        """Do what `plan` says to the GETs of one file, or to all; it is given the file's address
+        and the number of the GET.
+        """
         for server in self.servers:
-            server.faults.plan = lambda asked, count: plan(asked, count) if not path or asked == self.address(path) else None
+            server.faults.plan = lambda asked, count: (
+                plan(asked, count) if not path or asked == self.address(path) else None
+            )
 
     @property
     def requests(self) -> int:
@@ -44,7 +50,9 @@ class Origin:
         return sum(server.faults.body_bytes for server in self.servers)
 
 
-def bucket_origin(store: ObjectStore, proxy: Proxy, put: Callable[[Mapping[str, bytes]], None]) -> Origin:
+def bucket_origin(
+    store: ObjectStore, proxy: Proxy, put: Callable[[Mapping[str, bytes]], None]
+) -> Origin:
     """The bucket, whose objects are compared by what S3 makes their ETags of."""
     return Origin(store, {}, (proxy,), put, lambda path: f"/{BUCKET}/llm/{MODEL}/{path}", 0)
 
@@ -55,7 +63,9 @@ def web_origin(web: Web) -> Origin:
     def put(files: Mapping[str, bytes]) -> None:
         web.put(files, f"llm/{MODEL}")
 
-    return Origin(WebStore(url=f"{web.url}/llm"), {}, (web,), put, lambda path: f"/llm/{MODEL}/{path}", 2)
+    return Origin(
+        WebStore(url=f"{web.url}/llm"), {}, (web,), put, lambda path: f"/llm/{MODEL}/{path}", 2
+    )
 
 
 def hub_origin(hub: Hub) -> Origin:
@@ -64,6 +74,17 @@ def hub_origin(hub: Hub) -> Origin:
 
     def address(path: str) -> str:
         data = commit.files[path]
-        return f"/blobs/{sha256(data).hexdigest()}" if hub.is_large(data) else f"/{REPOSITORY}/resolve/{COMMIT}/{path}"
+        return (
+            f"/blobs/{sha256(data).hexdigest()}"
+            if hub.is_large(data)
+            else f"/{REPOSITORY}/resolve/{COMMIT}/{path}"
+        )
 
-    return Origin(HubStore(endpoint=hub.url), {"path": REPOSITORY, "revision": COMMIT}, (hub, hub.blobs), commit.files.update, address, 0)
+    return Origin(
+        HubStore(endpoint=hub.url),
+        {"path": REPOSITORY, "revision": COMMIT},
+        (hub, hub.blobs),
+        commit.files.update,
+        address,
+        0,
+    )

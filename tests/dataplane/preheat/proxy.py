@@ -1,4 +1,6 @@
-"""Servers that misbehave on request and count what they send, and the proxy in front of an S3 server that is one."""
+"""Servers that misbehave on request and count what they send, and the proxy in front of an S3
+server that is one.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,18 @@ _UNAVAILABLE: tuple[Any, ...] = ("status", 503)
 
 @dataclass
 class Faults:
-    """What the proxy does to a GET of an object: `plan` maps (path, number of this GET) to an action.
+    """What the proxy does to a GET of an object: `plan` maps (path, number of this GET) to an
+    action.
 
-    Actions: ("status", code), ("cut", bytes), ("undelimited", bytes), which announces no length, ("flip", byte), ("stall",), ("call", function), ("pace", bytes per second).
+    Actions: ("status", code), ("cut", bytes), ("undelimited", bytes), which announces no length,
+    ("flip", byte), ("stall",), ("call", function), ("pace", bytes per second).
     """
 
     plan: Callable[[str, int], tuple[Any, ...] | None] = lambda _path, _count: None
     heads: Callable[[str, int], int | None] = lambda _path, _count: None
-    """The status that the HEAD with this number of a file is answered with; None for the honest answer."""
+    """The status that the HEAD with this number of a file is answered with; None for the honest
+    answer.
+    """
     gets: dict[str, int] = field(default_factory=dict)
     headed: dict[str, int] = field(default_factory=dict)
     body_bytes: int = 0
@@ -96,7 +102,10 @@ class Misbehaving(BaseHTTPRequestHandler):
         if action[:1] == ("undelimited",):
             self.send_header("Connection", "close")
         else:
-            self.send_header("Content-Length", (answer.length if self.command == "HEAD" else str(len(answer.body))) or "0")
+            self.send_header(
+                "Content-Length",
+                (answer.length if self.command == "HEAD" else str(len(answer.body))) or "0",
+            )
         self.end_headers()
         self._send(answer.body if self.command != "HEAD" else bytearray(), action)
 
@@ -141,7 +150,8 @@ class FaultyServer(ThreadingHTTPServer):
     """A server on a free port of this machine that does what `faults` says."""
 
     daemon_threads = True
-    # More than any client opens at once: a connection that finds no place is tried again a second later.
+    # More than any client opens at once: a connection that finds no place is tried again a second
+    # later.
     request_queue_size = 128
 
     def __init__(self, handler: type[Misbehaving]) -> None:
@@ -152,8 +162,11 @@ class FaultyServer(ThreadingHTTPServer):
 
     def secure(self, context: ssl.SSLContext) -> None:
         """Speak TLS from now on, with the certificate of `context`."""
-        # The handshake is for the connection's own thread: one client that refuses the certificate keeps no other waiting.
-        self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+        # The handshake is for the connection's own thread: one client that refuses the certificate
+        # keeps no other waiting.
+        self.socket = context.wrap_socket(
+            self.socket, server_side=True, do_handshake_on_connect=False
+        )
         self.scheme = "https"
 
     @property

@@ -1,4 +1,6 @@
-"""The payload of a preheat, run on this machine as its container would, and what its tests have in common."""
+"""The payload of a preheat, run on this machine as its container would, and what its tests have in
+common.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from typing import Any
 from inferplan.components.handles import ModelSource, VolumeClaim
 from inferplan.components.preheat.preheat_job import PreheatJob
 from inferplan.components.preheat.spec import PreheatSpec
-from inferplan.components.storage.spec import WeightsSpec
+from inferplan.components.stores import WeightsSpec
 from tests.patience import PATIENCE_SECONDS
 from tests.recorder import declare
 
@@ -41,7 +43,9 @@ MIB = 1 << 20
 
 @functools.cache
 def compile_payload() -> None:
-    """Write the payload's bytecode once: its pods write none, and each run here would compile it again."""
+    """Write the payload's bytecode once: its pods write none, and each run here would compile it
+    again.
+    """
     compileall.compile_dir(PAYLOAD_HOME / "payload", quiet=1)
 
 
@@ -49,22 +53,34 @@ def compile_payload() -> None:
 def safetensors(size: int, seed: int) -> bytes:
     """A valid safetensors file of exactly `size` bytes with one tensor of noise."""
     room = 128
-    header = {"w": {"dtype": "U8", "shape": [size - 8 - room], "data_offsets": [0, size - 8 - room]}}
+    header = {
+        "w": {"dtype": "U8", "shape": [size - 8 - room], "data_offsets": [0, size - 8 - room]}
+    }
     noise = random.Random(seed).randbytes(size - 8 - room)  # noqa: S311 - noise for a file, nothing secret
     return struct.pack("<Q", room) + json.dumps(header).encode().ljust(room) + noise
 
 
 def tiny_model(*shards: int) -> dict[str, bytes]:
-    """Files of a model with shards of so many bytes. By default one travels in segments, and one with the other small files."""
+    """Files of a model with shards of so many bytes. By default one travels in segments, and one
+    with the other small files.
+    """
     shards = shards or (9 * MIB, MIB)
     names = [f"model-{n + 1:05}-of-{len(shards):05}.safetensors" for n in range(len(shards))]
     index = {"metadata": {}, "weight_map": {f"layer.{n}": name for n, name in enumerate(names)}}
-    small = {"config.json": b'{"model_type": "llama"}', "model.safetensors.index.json": json.dumps(index).encode(), "empty.txt": b""}
-    return small | {name: safetensors(size, n) for n, (name, size) in enumerate(zip(names, shards, strict=True))}
+    small = {
+        "config.json": b'{"model_type": "llama"}',
+        "model.safetensors.index.json": json.dumps(index).encode(),
+        "empty.txt": b"",
+    }
+    return small | {
+        name: safetensors(size, n) for n, (name, size) in enumerate(zip(names, shards, strict=True))
+    }
 
 
 def small_model() -> dict[str, bytes]:
-    """Files of a model without a large one, for tests that are about something else: each large one costs four more processes."""
+    """Files of a model without a large one, for tests that are about something else: each large one
+    costs four more processes.
+    """
     return tiny_model(64 << 10, 64 << 10)
 
 
@@ -74,7 +90,9 @@ _containers: dict[str, dict[str, Any]] = {}
 
 @dataclass
 class Job:
-    """The container of a preheat Job, run on this machine: its command and environment, with mounts mapped to directories."""
+    """The container of a preheat Job, run on this machine: its command and environment, with mounts
+    mapped to directories.
+    """
 
     target: Path
     source: ModelSource
@@ -87,7 +105,9 @@ class Job:
     invariants: Any = None
     """Checks what holds at any moment, at the start and at the end of every run (invariants.py)."""
     repair: Callable[[Job], Job | None] = lambda _job: None
-    """Ends a fault that is neither a server's nor a system call's; the Job to run then, if it is another one."""
+    """Ends a fault that is neither a server's nor a system call's; the Job to run then, if it is
+    another one.
+    """
 
     def __post_init__(self) -> None:
         key = repr((self.name, self.weights, self.preheat, self.source, self.claim))
@@ -97,22 +117,47 @@ class Job:
         env = {each["name"]: self._value(each) for each in self._container["env"]}
         request = json.loads(env["PREHEAT_REQUEST"])
         self.directory = self.target / request["directory"]
-        # Leases and connections that no busy machine loses; tests that are about losing them say shorter times.
-        fast = {"backoff_seconds": 0.02, "report_seconds": 60.0, "lease_seconds": 600.0, "segment_bytes": 64 * MIB, "stall_seconds": 60.0}
+        # Leases and connections that no busy machine loses; tests that are about losing them say
+        # shorter times.
+        fast = {
+            "backoff_seconds": 0.02,
+            "report_seconds": 60.0,
+            "lease_seconds": 600.0,
+            "segment_bytes": 64 * MIB,
+            "stall_seconds": 60.0,
+        }
         request |= {**fast, "target": str(self.target), **self.tuning}
         for mounted, here in self.mounts.items():
-            request |= {key: request[key].replace(mounted, str(here)) for key in ("root", "mount") if key in request}
+            request |= {
+                key: request[key].replace(mounted, str(here))
+                for key in ("root", "mount")
+                if key in request
+            }
             if "PREHEAT_CA_BUNDLE" in env:
-                env["PREHEAT_CA_BUNDLE"] = env["PREHEAT_CA_BUNDLE"].replace(f"{mounted}/", f"{here}/", 1)
+                env["PREHEAT_CA_BUNDLE"] = env["PREHEAT_CA_BUNDLE"].replace(
+                    f"{mounted}/", f"{here}/", 1
+                )
         env["PREHEAT_REQUEST"] = json.dumps(request)
-        # A third of the processor time of an rclone that reads little goes into its garbage collections.
+        # A third of the processor time of an rclone that reads little goes into its garbage
+        # collections.
         self.env = env | {"GOGC": "400"}
 
     def _declared(self) -> dict[str, Any]:
         weights = WeightsSpec.model_validate({"store": "weights", "path": MODEL, **self.weights})
         preheat = PreheatSpec.model_validate({"into": "shared", **self.preheat})
-        recording = declare(lambda: PreheatJob(self.name, weights, preheat, source=self.source, target=self.claim, namespace="inference"))
-        return recording.one("kubernetes:batch/v1:Job").inputs["spec"]["template"]["spec"]["containers"][0]
+        recording = declare(
+            lambda: PreheatJob(
+                self.name,
+                weights,
+                preheat,
+                source=self.source,
+                target=self.claim,
+                namespace="inference",
+            )
+        )
+        return recording.one("kubernetes:batch/v1:Job").inputs["spec"]["template"]["spec"][
+            "containers"
+        ][0]
 
     def _value(self, variable: Mapping[str, Any]) -> str:
         if "value" in variable:
@@ -120,7 +165,11 @@ class Job:
         source = variable["valueFrom"]
         if "secretKeyRef" in source:
             return SECRET[source["secretKeyRef"]["key"]]
-        own = {"name": f"{self.name}-pod", "namespace": "inference", "labels['batch.kubernetes.io/job-name']": f"{self.name}-preheat-0a"}
+        own = {
+            "name": f"{self.name}-pod",
+            "namespace": "inference",
+            "labels['batch.kubernetes.io/job-name']": f"{self.name}-preheat-0a",
+        }
         return own[source["fieldRef"]["fieldPath"].removeprefix("metadata.")]
 
     def start(self, before: Sequence[str] = ()) -> subprocess.Popen[str]:
@@ -139,15 +188,20 @@ class Job:
         return Outcome(process.returncode, output)
 
     def retried(self, before: Sequence[str] = ()) -> Outcome:
-        """Run as Kubernetes does, anew after a lost lock: on a machine that is busy a lease of a second may pass unrenewed."""
+        """Run as Kubernetes does, anew after a lost lock: on a machine that is busy a lease of a
+        second may pass unrenewed.
+        """
         end = time.monotonic() + PATIENCE_SECONDS
         while True:
             outcome = self.run(before=before)
             if outcome.code != LOST_LOCK or time.monotonic() > end:
                 return outcome
 
-    def underway(self, reached: Callable[[], bool], before: Sequence[str] = (), *, may_fail: bool = False) -> subprocess.Popen[str]:
-        """A run that has come as far as `reached` says, or is over by then; started again after a lost lock, as in `retried`.
+    def underway(
+        self, reached: Callable[[], bool], before: Sequence[str] = (), *, may_fail: bool = False
+    ) -> subprocess.Popen[str]:
+        """A run that has come as far as `reached` says, or is over by then; started again after a
+        lost lock, as in `retried`.
 
         With `may_fail`, it may also be over because it refused what the source gave it.
         """
@@ -162,7 +216,11 @@ class Job:
 
     def staged(self) -> int:
         """Bytes that are written of files that are not READY."""
-        found = (path.stat() for path in (self.target / ".inferplan" / "staging").rglob("files/**/*") if path.is_file())
+        found = (
+            path.stat()
+            for path in (self.target / ".inferplan" / "staging").rglob("files/**/*")
+            if path.is_file()
+        )
         return sum(min(status.st_blocks * 512, status.st_size) for status in found)
 
     def expire(self) -> None:
@@ -177,18 +235,28 @@ class Job:
     def files(self) -> dict[str, bytes]:
         """What a server that mounts the directory would read."""
         found = (
-            path for path in self.directory.rglob("*") if path.is_file() and path.name not in ("READY", "READY.damaged", "READY.sizes")
+            path
+            for path in self.directory.rglob("*")
+            if path.is_file() and path.name not in ("READY", "READY.damaged", "READY.sizes")
         )
         return {path.relative_to(self.directory).as_posix(): path.read_bytes() for path in found}
 
 
 class Container(subprocess.Popen[str]):
-    """A running container of a Job, whose end the Job's invariants hear of, however a test waits for it."""
+    """A running container of a Job, whose end the Job's invariants hear of, however a test waits
+    for it.
+    """
 
     def __init__(self, job: Job, command: Sequence[str]) -> None:
         self._job: Job | None = None
         super().__init__(
-            command, cwd=PAYLOAD_HOME, env=job.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            command,
+            cwd=PAYLOAD_HOME,
+            env=job.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
         )
         if job.invariants is not None:
             self._job = job
@@ -204,7 +272,11 @@ class Container(subprocess.Popen[str]):
         self._report(None)
         return code
 
-    def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:  # noqa: A002 - the name in Popen
+    def communicate(
+        self,
+        input: str | None = None,  # noqa: A002 - the name in Popen
+        timeout: float | None = None,
+    ) -> tuple[str, str]:
         job, self._job = self._job, None
         try:
             texts = super().communicate(input, timeout)

@@ -1,4 +1,6 @@
-"""Clocks that jump, and a holder of the lock that was frozen: nothing is believed that a clock of another machine wrote."""
+"""Clocks that jump, and a holder of the lock that was frozen: nothing is believed that a clock of
+another machine wrote.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,27 @@ def test_what_a_machine_with_a_wrong_clock_left_behind_is_resumed(job, model, pr
 
 @pytest.mark.full
 @pytest.mark.parametrize("ahead", ["first", "second"])
-def test_a_lock_is_handed_over_between_machines_whose_clocks_are_days_apart(job, model, proxy, ahead):
-    shifted = ["unshare", "--time", "--fork", "--kill-child", "--boottime", str(DAYS), "--monotonic", str(DAYS), "--"]
+def test_a_lock_is_handed_over_between_machines_whose_clocks_are_days_apart(
+    job, model, proxy, ahead
+):
+    shifted = [
+        "unshare",
+        "--time",
+        "--fork",
+        "--kill-child",
+        "--boottime",
+        str(DAYS),
+        "--monotonic",
+        str(DAYS),
+        "--",
+    ]
     if subprocess.run([*shifted, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no clock of its own can be given to a process here")
     proxy.faults.plan = lambda _path, _count: ("pace", 16 * MIB)
     preheat = job(tuning={"lease_seconds": 1.0})
-    kill_group(preheat.underway(lambda: preheat.staged() > 4 * MIB, shifted if ahead == "first" else ()))
+    kill_group(
+        preheat.underway(lambda: preheat.staged() > 4 * MIB, shifted if ahead == "first" else ())
+    )
     proxy.faults.plan = lambda _path, _count: None
     verified(preheat.retried(before=shifted if ahead == "second" else ()), preheat, model)
 
@@ -47,7 +63,9 @@ def test_a_lock_is_handed_over_between_machines_whose_clocks_are_days_apart(job,
 def test_a_holder_that_was_frozen_finds_its_lock_lost_and_spoils_nothing(job, model, proxy):
     thawed = threading.Event()
     # The second shard stays away for as long as it takes to freeze whoever asks for it.
-    proxy.faults.plan = lambda path, _count: ("call", lambda: thawed.wait(PATIENCE_SECONDS)) if path.endswith(SECOND) else None
+    proxy.faults.plan = lambda path, _count: (
+        ("call", lambda: thawed.wait(PATIENCE_SECONDS)) if path.endswith(SECOND) else None
+    )
     frozen = job(tuning={"lease_seconds": 1.0, "segment_bytes": 2 * MIB})
     process = frozen.underway(lambda: frozen.staged() > 4 * MIB)
     os.killpg(process.pid, signal.SIGSTOP)

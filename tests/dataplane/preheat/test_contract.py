@@ -29,7 +29,9 @@ def test_a_model_arrives_whole_and_ready_names_every_file_with_size_sha256_and_e
     assert outcome.code == 0, outcome.output
     assert preheat.files() == model
     ready = {each["path"]: (each["size"], each["sha256"]) for each in manifest(preheat)["files"]}
-    assert ready == {path: (len(data), hashlib.sha256(data).hexdigest()) for path, data in model.items()}
+    assert ready == {
+        path: (len(data), hashlib.sha256(data).hexdigest()) for path, data in model.items()
+    }
     # The md5 of small objects, and the ETag of those that were uploaded in parts.
     evidence = {each["path"]: each["evidence"] for each in manifest(preheat)["files"]}
     assert evidence["config.json"] == "md5"
@@ -45,14 +47,18 @@ def test_an_object_that_no_checksum_covers_is_read_a_second_time(job, put, proxy
     preheat = job()
     outcome = preheat.run()
     assert outcome.code == 0, outcome.output
-    assert {each["path"]: each["evidence"] for each in manifest(preheat)["files"]}[SHARD] == "second reading"
+    assert {each["path"]: each["evidence"] for each in manifest(preheat)["files"]}[
+        SHARD
+    ] == "second reading"
     assert proxy.faults.body_bytes > 2 * len(data)
 
 
 @pytest.mark.full
 def test_published_checksums_are_believed_over_the_store(job, put):
     files = tiny_model()
-    sums = "".join(f"{hashlib.sha256(data).hexdigest()}  ./{path}\n" for path, data in files.items())
+    sums = "".join(
+        f"{hashlib.sha256(data).hexdigest()}  ./{path}\n" for path, data in files.items()
+    )
     put(files | {"SHA256SUMS": sums.encode()})
     preheat = job()
     outcome = preheat.run()
@@ -65,8 +71,14 @@ def test_published_checksums_are_believed_over_the_store(job, put):
     ("sums", "words"),
     [
         (f"{'0' * 64}  {SHARD}\n", [SHARD, "differs from the source", "0" * 64]),
-        pytest.param(f"{'0' * 64}  model-00009.safetensors\n", ["model-00009.safetensors", "names this file"], marks=pytest.mark.full),
-        pytest.param("hello\n", ["SHA256SUMS", "line 1", "hello", "sha256sum"], marks=pytest.mark.full),
+        pytest.param(
+            f"{'0' * 64}  model-00009.safetensors\n",
+            ["model-00009.safetensors", "names this file"],
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "hello\n", ["SHA256SUMS", "line 1", "hello", "sha256sum"], marks=pytest.mark.full
+        ),
     ],
     ids=["a wrong sum", "a file that is not there", "no sums at all"],
 )
@@ -109,7 +121,10 @@ def test_a_shard_that_was_cut_off_at_the_source_is_refused_by_its_own_header(job
     preheat = job()
     outcome = preheat.run()
     assert outcome.code == 3
-    assert f"{SHARD}: the file is cut off or damaged: expected {9 * MIB} bytes by its own header, found {5 * MIB} bytes" in outcome.output
+    assert (
+        f"{SHARD}: the file is cut off or damaged: expected {9 * MIB} bytes by its own header,"
+        f" found {5 * MIB} bytes" in outcome.output
+    )
     assert not preheat.ready
 
 
@@ -143,7 +158,13 @@ def test_a_source_that_is_down_ends_with_a_remedy_and_no_traceback(job, store):
 @pytest.mark.usefixtures("bucket")
 def test_a_request_that_cannot_be_understood_is_an_exit_code_of_its_own(job):
     preheat = job()
-    for text in ("", "[]", "{", '{"kind": "ftp"}', json.dumps({**json.loads(preheat.env["PREHEAT_REQUEST"]), "directory": "../x-r0"})):
+    for text in (
+        "",
+        "[]",
+        "{",
+        '{"kind": "ftp"}',
+        json.dumps({**json.loads(preheat.env["PREHEAT_REQUEST"]), "directory": "../x-r0"}),
+    ):
         preheat.env["PREHEAT_REQUEST"] = text
         outcome = preheat.run()
         assert outcome.code == 2, text
@@ -164,7 +185,9 @@ def test_no_credential_reaches_the_log_or_the_share(job, proxy):
 def test_progress_and_status_tell_bytes_rate_and_time_left(job, model, proxy):
     seen = threading.Event()
     # The other files come once everything has been looked at.
-    proxy.faults.plan = lambda path, _count: ("pace", 8 * MIB) if path.endswith(SHARD) else ("call", lambda: seen.wait(PATIENCE_SECONDS))
+    proxy.faults.plan = lambda path, _count: (
+        ("pace", 8 * MIB) if path.endswith(SHARD) else ("call", lambda: seen.wait(PATIENCE_SECONDS))
+    )
     preheat = job(tuning={"report_seconds": 0.2})
     words = preheat.target.parent / "termination-log"
     words.touch()
@@ -183,9 +206,12 @@ def test_progress_and_status_tell_bytes_rate_and_time_left(job, model, proxy):
     assert (final["state"], final["total"]) == ("ready", sum(map(len, model.values())))
     metrics = (preheat.target / ".inferplan" / "metrics" / "tiny.prom").read_text().splitlines()
     assert 'inferplan_preheat_state{model="tiny",state="ready"} 1' in metrics
-    assert f'inferplan_preheat_moved_bytes{{model="tiny"}} {sum(map(len, model.values()))}' in metrics
+    assert (
+        f'inferplan_preheat_moved_bytes{{model="tiny"}} {sum(map(len, model.values()))}' in metrics
+    )
     assert words.read_text().startswith(
-        f"READY: {preheat.directory.parent.name}/{preheat.directory.name}, {len(model)} files, 10.0 MiB verified"
+        f"READY: {preheat.directory.parent.name}/{preheat.directory.name}, {len(model)} files, 10.0"
+        " MiB verified"
     )
 
 

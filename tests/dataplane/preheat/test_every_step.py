@@ -1,4 +1,6 @@
-"""A run that is killed before any one of its changes to the share: the next one ends whole, and nothing wrong is READY meanwhile."""
+"""A run that is killed before any one of its changes to the share: the next one ends whole, and
+nothing wrong is READY meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 SHARD = "model-00001-of-00002.safetensors"
 SLICES = 8
-# Python tells of every file that is made, opened to write, renamed or removed; this counts those of the share and kills at one.
+# Python tells of every file that is made, opened to write, renamed or removed; this counts those of
+# the share and kills at one.
 TRIPWIRE = """
 import os, signal, sys
 
@@ -43,15 +46,20 @@ if not fatal:
 
 @pytest.fixture
 def step(job, tmp_path):
-    """Makes the container of a Job that copies a model between directories, and is killed before its change number `step`."""
+    """Makes the container of a Job that copies a model between directories, and is killed before
+    its change number `step`.
+    """
     source = tmp_path / "source" / MODEL
     source.mkdir(parents=True)
     (tmp_path / "sitecustomize.py").write_text(TRIPWIRE)
 
     def make(files, step, **changes):
-        sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in files.items())
+        sums = "".join(
+            f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in files.items()
+        )
         for path, data in {**files, "SHA256SUMS": sums.encode()}.items():
-            # A file that is not written anew keeps its time, which is how the source's version of it is known.
+            # A file that is not written anew keeps its time, which is how the source's version of
+            # it is known.
             if not (source / path).is_file() or (source / path).read_bytes() != data:
                 (source / path).write_bytes(data)
         made = job(
@@ -60,7 +68,11 @@ def step(job, tmp_path):
             tuning={"lease_seconds": 600.0, "report_seconds": 60.0},
             **changes,
         )
-        made.env |= {"PYTHONPATH": str(tmp_path), "TRIPWIRE_SHARE": str(made.target), "TRIPWIRE_STEP": str(step)}
+        made.env |= {
+            "PYTHONPATH": str(tmp_path),
+            "TRIPWIRE_SHARE": str(made.target),
+            "TRIPWIRE_STEP": str(step),
+        }
         return made
 
     return make
@@ -98,7 +110,9 @@ def restored(share, saved):
 
 @pytest.mark.parametrize("before", [empty, third_round, damaged])
 @pytest.mark.parametrize("part", range(SLICES))
-def test_a_run_killed_before_any_of_its_changes_is_made_good_by_the_next(step, tmp_path, before, part):
+def test_a_run_killed_before_any_of_its_changes_is_made_good_by_the_next(
+    step, tmp_path, before, part
+):
     files, changes = before(step)
     share, saved = tmp_path / "share", tmp_path / "saved"
     shutil.copytree(share, saved)

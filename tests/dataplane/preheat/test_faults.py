@@ -34,7 +34,9 @@ def test_an_object_replaced_while_it_is_read_arrives_as_one_version(job, put, pr
             swapped.set()
             put({SHARD: changed[SHARD]})
 
-    proxy.faults.plan = lambda path, count: ("call", swap) if path.endswith(SHARD) and count == 2 else None
+    proxy.faults.plan = lambda path, count: (
+        ("call", swap) if path.endswith(SHARD) and count == 2 else None
+    )
     preheat = job(tuning={"segment_bytes": 4 * MIB, "streams": 1})
     verified(preheat.run(), preheat, changed)
 
@@ -110,7 +112,9 @@ def test_two_runs_at_once_make_one_copy(job, model, proxy):
         "flipped",
     ],
 )
-def test_a_damaged_cache_is_taken_back_and_made_whole_by_moving_only_what_is_wrong(job, model, proxy, damage):
+def test_a_damaged_cache_is_taken_back_and_made_whole_by_moving_only_what_is_wrong(
+    job, model, proxy, damage
+):
     preheat = job()
     preheat.run()
     path = preheat.directory / SHARD
@@ -130,7 +134,8 @@ def test_a_damaged_cache_is_taken_back_and_made_whole_by_moving_only_what_is_wro
     verified(outcome, preheat, model)
     assert "damaged" in outcome.output
     moved = proxy.faults.body_bytes - before
-    # A file whose ETag does not fit is read once to tell damage from unknown part sizes, and once to mend it.
+    # A file whose ETag does not fit is read once to tell damage from unknown part sizes, and once
+    # to mend it.
     readings = {"extra": 0, "flipped": 2}.get(damage, 1)
     assert moved < readings * len(model[SHARD]) + MIB
 

@@ -1,4 +1,5 @@
-"""Faults of a model that comes from a mounted directory, and of a share that refuses small files: verified, or refused with the reason.
+"""Faults of a model that comes from a mounted directory, and of a share that refuses small files:
+verified, or refused with the reason.
 
 A directory has no server to misbehave, so a program in front of the real rclone does.
 """
@@ -63,7 +64,12 @@ def preheat(job, source, tmp_path):
 
     def make(fault="", faults="once", **tuning):
         tuning = {"segment_bytes": 4 * MIB, "streams": 1, **tuning}
-        made = job(source=VolumeClaim(name="origin"), mounts={"/source": source.parent}, tuning=tuning, repair=without_fault)
+        made = job(
+            source=VolumeClaim(name="origin"),
+            mounts={"/source": source.parent},
+            tuning=tuning,
+            repair=without_fault,
+        )
         made.env |= {"PATH": f"{tools}:/usr/bin:/bin", "FAULT": fault, "FAULTS": faults}
         made.env |= {"REPLACEMENT": str(tmp_path / "new"), "REPLACED": str(source / SHARD)}
         return made
@@ -77,7 +83,9 @@ def test_a_reading_that_goes_wrong_once_ends_verified(preheat, fault):
     verified(made.run(), made, MODEL_FILES)
 
 
-def test_a_file_of_which_each_reading_brings_a_little_arrives_and_one_that_cannot_be_read_is_given_up(preheat):
+def test_a_file_of_which_each_reading_brings_a_little_arrives_and_one_that_cannot_be_read_is_given_up(
+    preheat,
+):
     made = preheat("cut", "always", retries=1)
     verified(made.run(), made, MODEL_FILES)
     shutil.rmtree(made.directory)
@@ -107,7 +115,9 @@ def test_a_shard_that_is_missing_or_cut_off_is_refused_by_name(preheat, source):
 
 
 def test_bytes_that_differ_from_the_published_sums_are_refused_with_both(preheat, source):
-    sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in MODEL_FILES.items())
+    sums = "".join(
+        f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in MODEL_FILES.items()
+    )
     (source / "SHA256SUMS").write_text(sums)
     with (source / SHARD).open("r+b") as stream:
         stream.seek(5 * MIB)

@@ -1,4 +1,6 @@
-"""Faults of a bucket, a web server and a hub that hold a model: verified, or refused with the reason."""
+"""Faults of a bucket, a web server and a hub that hold a model: verified, or refused with the
+reason.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,18 @@ pytestmark = pytest.mark.timeout(1800)
 SHARD, OTHER = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 KILLS = range(50)
 # What test_faults.py shows of a bucket.
-OF_OTHERS = pytest.mark.parametrize("empty", [pytest.param(each, marks=pytest.mark.full) for each in ("web", "hub")], indirect=True)
+OF_OTHERS = pytest.mark.parametrize(
+    "empty", [pytest.param(each, marks=pytest.mark.full) for each in ("web", "hub")], indirect=True
+)
 
 
-@pytest.fixture(params=["bucket", pytest.param("web", marks=pytest.mark.full), pytest.param("hub", marks=pytest.mark.full)])
+@pytest.fixture(
+    params=[
+        "bucket",
+        pytest.param("web", marks=pytest.mark.full),
+        pytest.param("hub", marks=pytest.mark.full),
+    ]
+)
 def empty(request):
     """A source that holds nothing yet."""
     match request.param:
@@ -62,7 +72,9 @@ def test_a_bit_that_flips_on_the_way_is_noticed_and_the_file_is_read_again(origi
 
 
 def test_a_bit_that_flips_every_time_is_refused_with_both_checksums(origin, preheat):
-    origin.fail(lambda _path, count: ("flip", 1000 + count) if count > origin.probes else None, SHARD)
+    origin.fail(
+        lambda _path, count: ("flip", 1000 + count) if count > origin.probes else None, SHARD
+    )
     made = preheat()
     refused(made.run(), made, 3, SHARD, "differs from the source", "expected", "found")
 

@@ -1,4 +1,6 @@
-"""Many faults at once, at random places, many times: each run ends verified or refused with the reason, and the next one mends it."""
+"""Many faults at once, at random places, many times: each run ends verified or refused with the
+reason, and the next one mends it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ STALLS = 0.03
 # 3 refused, 5 the source failed; only these say that it was the source's fault.
 REASONS = {
     3: r"differs from the source|cut off or damaged",
-    5: r"did not deliver|stopped sending|keeps changing|did not answer as it should|sends other bytes each time",
+    5: (
+        r"did not deliver|stopped sending|keeps changing|did not answer as it should|sends other"
+        r" bytes each time"
+    ),
 }
 
 
@@ -39,7 +44,9 @@ def origin(request):
 
 
 class Weather:
-    """What happens to each GET of a file, decided by `seed`, the file and the number of the GET: mostly nothing."""
+    """What happens to each GET of a file, decided by `seed`, the file and the number of the GET:
+    mostly nothing.
+    """
 
     def __init__(self, seed: int, origin, replacement) -> None:
         self._seed = seed
@@ -60,7 +67,14 @@ class Weather:
         if rng.random() > self._share:
             return None
         at = rng.randrange(12 * MIB)
-        actions = [("status", 500), ("status", 503), ("cut", at), ("cut", 0), ("flip", at), ("flip", at % 20)]
+        actions = [
+            ("status", 500),
+            ("status", 503),
+            ("cut", at),
+            ("cut", 0),
+            ("flip", at),
+            ("flip", at % 20),
+        ]
         # A connection that falls silent costs its whole patience, so it is the rarest.
         action = ("stall",) if rng.random() < STALLS else rng.choice(actions)
         self.happened.add(action[0])
@@ -72,13 +86,19 @@ class Weather:
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
-def test_whatever_happens_on_the_way_ends_verified_or_refused_with_the_reason(request, job, origin, seed):
+def test_whatever_happens_on_the_way_ends_verified_or_refused_with_the_reason(
+    request, job, origin, seed
+):
     model = MODEL_FILES
     pinned = "hub" in request.node.callspec.id
     replacement = {} if pinned else {SHARD: model[OTHER]}
     weather = Weather(seed, origin, replacement)
     origin.fail(weather)
-    made = job(source=origin.source, weights=origin.weights, tuning={"retries": 3, "segment_bytes": 4 * MIB, "stall_seconds": 5.0})
+    made = job(
+        source=origin.source,
+        weights=origin.weights,
+        tuning={"retries": 3, "segment_bytes": 4 * MIB, "stall_seconds": 5.0},
+    )
     outcome = made.run(timeout=500)
     now = model | replacement if weather.replaced else model
     if outcome.code == 0:

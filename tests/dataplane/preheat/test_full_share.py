@@ -15,7 +15,12 @@ SHARD = "model-00001-of-00002.safetensors"
 def small_share(tmp_path):
     share = tmp_path / "small"
     share.mkdir()
-    done = subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(share)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["/bin/mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(share)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         pytest.skip(f"no file system of a fixed size can be mounted here: {done.stderr.strip()}")
     yield share
@@ -30,10 +35,14 @@ def test_a_share_too_small_is_refused_before_a_byte_moves(job, proxy, small_shar
     assert not proxy.faults.gets
 
 
-def test_a_share_that_fills_up_on_the_way_is_told_and_the_next_run_goes_on(job, model, proxy, small_share):
+def test_a_share_that_fills_up_on_the_way_is_told_and_the_next_run_goes_on(
+    job, model, proxy, small_share
+):
     filler = small_share / "filler"
     proxy.faults.plan = lambda path, count: (
-        ("call", lambda: filler.write_bytes(bytes(12 * MIB))) if path.endswith(SHARD) and count == 1 else None
+        ("call", lambda: filler.write_bytes(bytes(12 * MIB)))
+        if path.endswith(SHARD) and count == 1
+        else None
     )
     preheat = job(target=small_share)
     refused(preheat.run(), preheat, 4, "the share is full")
@@ -48,4 +57,11 @@ def test_a_read_only_share_is_told_with_the_user_that_needs_to_write(job, small_
 
     remount("ro")
     preheat = job(target=small_share, repair=lambda _job: remount("rw"))
-    refused(preheat.run(), preheat, 4, "does not let this user write", "preheat.runAsUser", "Read-only file system")
+    refused(
+        preheat.run(),
+        preheat,
+        4,
+        "does not let this user write",
+        "preheat.runAsUser",
+        "Read-only file system",
+    )

@@ -1,4 +1,6 @@
-"""A good copy stays until its successor is verified, and READY stands over nothing but what was asked for."""
+"""A good copy stays until its successor is verified, and READY stands over nothing but what was
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def test_a_manifest_of_another_revision_is_not_taken_for_the_one_asked_for(prehe
     assert old.files() == MODEL_FILES
 
 
-def test_a_manifest_of_another_model_is_not_taken_for_the_one_asked_for_even_while_the_source_is_down(preheat, source):
+def test_a_manifest_of_another_model_is_not_taken_for_the_one_asked_for_even_while_the_source_is_down(
+    preheat, source
+):
     old = preheat(weights={"revision": "a" * 40})
     verified(old.run(), old, MODEL_FILES)
     source.rename(source.with_name("gone"))
@@ -61,8 +65,12 @@ def test_a_manifest_of_another_model_is_not_taken_for_the_one_asked_for_even_whi
     assert new.files() == MODEL_FILES, "no file is removed before there is another"
 
 
-@pytest.mark.parametrize("damage", ["a truncated READY", *in_full("a file of an NFS client", "a file too many")])
-def test_good_files_stay_while_the_source_is_down_and_move_no_byte_once_it_is_up(ready, preheat, source, damage):
+@pytest.mark.parametrize(
+    "damage", ["a truncated READY", *in_full("a file of an NFS client", "a file too many")]
+)
+def test_good_files_stay_while_the_source_is_down_and_move_no_byte_once_it_is_up(
+    ready, preheat, source, damage
+):
     match damage:
         case "a truncated READY":
             text = (ready.directory / "READY").read_bytes()
@@ -81,14 +89,22 @@ def test_good_files_stay_while_the_source_is_down_and_move_no_byte_once_it_is_up
     outcome = preheat().run()
     assert outcome.code == 0, outcome.output
     assert ", 0 B moved" in outcome.output
-    assert {path: data for path, data in ready.files().items() if not path.startswith(".nfs")} == MODEL_FILES
+    assert {
+        path: data for path, data in ready.files().items() if not path.startswith(".nfs")
+    } == MODEL_FILES
 
 
 @pytest.mark.parametrize(
     ("error", "operation"),
-    [("EIO", "read"), ("ESTALE", "stat"), *in_full(("ESTALE", "read"), ("EIO", "stat"), ("EIO", "look"), ("ESTALE", "look"))],
+    [
+        ("EIO", "read"),
+        ("ESTALE", "stat"),
+        *in_full(("ESTALE", "read"), ("EIO", "stat"), ("EIO", "look"), ("ESTALE", "look")),
+    ],
 )
-def test_an_error_while_a_good_copy_is_read_means_try_again_and_takes_nothing_away(ready, preheat, source, error, operation):
+def test_an_error_while_a_good_copy_is_read_means_try_again_and_takes_nothing_away(
+    ready, preheat, source, error, operation
+):
     # A time that differs has the bytes read.
     (ready.directory / SHARD).touch()
     source.rename(source.with_name("gone"))
@@ -104,7 +120,9 @@ def test_an_error_while_a_good_copy_is_read_means_try_again_and_takes_nothing_aw
 
 
 @pytest.mark.parametrize("damage", ["cut off", *in_full("missing")])
-def test_ready_goes_where_a_file_is_wrong_and_the_other_files_are_used_again(ready, preheat, source, damage):
+def test_ready_goes_where_a_file_is_wrong_and_the_other_files_are_used_again(
+    ready, preheat, source, damage
+):
     if damage == "missing":
         (ready.directory / SHARD).unlink()
     else:
@@ -147,7 +165,11 @@ def test_a_note_of_a_reader_that_cannot_be_understood_protects_its_round(preheat
 def test_a_disk_that_fills_up_leaves_the_reader_of_a_round_its_note(preheat):
     first = preheat(name="reader")
     verified(first.run(), first, MODEL_FILES)
-    outcome = arm(preheat(name="reader"), Fault("ENOSPC", "write", "users"), Fault("ENOSPC", "write", ".part", 1, 99)).run()
+    outcome = arm(
+        preheat(name="reader"),
+        Fault("ENOSPC", "write", "users"),
+        Fault("ENOSPC", "write", ".part", 1, 99),
+    ).run()
     assert outcome.code in (0, 4), outcome.output
     for number in (1, 2):
         later = preheat(preheat={"round": number, "keep": 1})

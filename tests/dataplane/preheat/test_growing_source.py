@@ -1,4 +1,6 @@
-"""A shard that is still being appended to at its source while it is copied: never READY in part, and "try again" until it is whole."""
+"""A shard that is still being appended to at its source while it is copied: never READY in part,
+and "try again" until it is whole.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ def begun(size):
 @pytest.fixture(params=["web", pytest.param("bucket", marks=pytest.mark.full)])
 def origin(request):
     give = request.getfixturevalue
-    made = web_origin(give("web")) if request.param == "web" else bucket_origin(give("store"), give("proxy"), give("put"))
+    made = (
+        web_origin(give("web"))
+        if request.param == "web"
+        else bucket_origin(give("store"), give("proxy"), give("put"))
+    )
     made.put(begun(9 * MIB))
     return made
 
@@ -48,7 +54,9 @@ def grow_once(origin, size):
             once.set()
             origin.put({SHARD: WHOLE[SHARD][:size]})
 
-    origin.fail(lambda _path, count: ("call", append) if count == origin.probes + 2 else None, SHARD)
+    origin.fail(
+        lambda _path, count: ("call", append) if count == origin.probes + 2 else None, SHARD
+    )
     return once
 
 
@@ -83,7 +91,11 @@ def test_a_file_of_a_directory_that_is_appended_to_while_it_is_read(job, tmp_pat
     put(folder, begun(9 * MIB), sums=False)
     shim = tmp_path / "tools" / "rclone"
     shim.parent.mkdir()
-    shim.write_text(SHIM.replace("RCLONE", str(shutil.which("rclone"))).replace("SHARD", SHARD).replace("SOURCE", str(folder)))
+    shim.write_text(
+        SHIM.replace("RCLONE", str(shutil.which("rclone")))
+        .replace("SHARD", SHARD)
+        .replace("SOURCE", str(folder))
+    )
     shim.chmod(0o755)
     shim.with_name("rclone.more").write_bytes(WHOLE[SHARD][9 * MIB : size])
     publish(str(folder), begun(size), whole=True)

@@ -1,4 +1,6 @@
-"""A web server whose index pages name the files: each of them arrives, or the run says which one did not and why."""
+"""A web server whose index pages name the files: each of them arrives, or the run says which one
+did not and why.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ ADDRESS = f"/llm/{MODEL}/tokenizer.json"
 @pytest.fixture
 def preheat(job, web):
     web.put(MODEL_FILES, f"llm/{MODEL}")
-    return lambda **changes: job(source=WebStore(url=f"{web.url}/llm"), tuning={"retries": 3, "report_seconds": 60.0}, **changes)
+    return lambda **changes: job(
+        source=WebStore(url=f"{web.url}/llm"),
+        tuning={"retries": 3, "report_seconds": 60.0},
+        **changes,
+    )
 
 
 @pytest.mark.parametrize("status", [404, *in_full(503, 403, 429)])
@@ -44,7 +50,9 @@ def test_a_server_that_answers_get_and_not_head_is_read_all_the_same(preheat, we
         pytest.param(429, 5, ["429"], marks=pytest.mark.full),
     ],
 )
-def test_a_file_that_is_linked_and_never_given_is_refused_by_name(preheat, web, status, code, words):
+def test_a_file_that_is_linked_and_never_given_is_refused_by_name(
+    preheat, web, status, code, words
+):
     web.faults.heads = lambda path, _count: status if path == ADDRESS else None
     web.faults.plan = lambda path, _count: ("status", status) if path == ADDRESS else None
     made = preheat()
@@ -70,7 +78,19 @@ def test_a_server_that_compresses_whatever_is_asked_for_is_refused_at_once(prehe
 def test_names_arrive_whatever_characters_they_are_made_of(preheat, web):
     odd = {
         f"{name}.json": json.dumps(name).encode()
-        for name in ("a:b", "a b", "100%", "ü", "#1", "what?", "a&b", "it's", 'say "x"', "+", "sub/a:b")
+        for name in (
+            "a:b",
+            "a b",
+            "100%",
+            "ü",
+            "#1",
+            "what?",
+            "a&b",
+            "it's",
+            'say "x"',
+            "+",
+            "sub/a:b",
+        )
     }
     web.put(odd, f"llm/{MODEL}")
     made = preheat()
@@ -86,7 +106,9 @@ def test_a_file_in_a_folder_whose_index_page_fails_for_a_while_is_not_left_out(p
 
 
 @pytest.mark.full
-def test_a_file_that_a_list_names_and_the_server_does_not_give_for_a_while_is_no_reason_to_give_up(preheat, web):
+def test_a_file_that_a_list_names_and_the_server_does_not_give_for_a_while_is_no_reason_to_give_up(
+    preheat, web
+):
     web.faults.heads = lambda path, count: 503 if path == ADDRESS and count <= 2 else None
     made = preheat(weights={"files": dict.fromkeys(MODEL_FILES)})
     verified(made.run(), made, MODEL_FILES)

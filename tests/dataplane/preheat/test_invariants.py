@@ -18,7 +18,9 @@ FILES = {"config.json": b"{}"}
 @pytest.fixture
 def preheat(tmp_path):
     """A Job without a program, whose READY directory is written by the test."""
-    made = SimpleNamespace(target=tmp_path, source=None, weights={}, env={}, repair=lambda _job: None, ready=True)
+    made = SimpleNamespace(
+        target=tmp_path, source=None, weights={}, env={}, repair=lambda _job: None, ready=True
+    )
     made.directory = tmp_path / "m" / "0123456789-r0"
     return made
 
@@ -34,7 +36,9 @@ def write(directory, files=FILES):
     directory.mkdir(parents=True, exist_ok=True)
     for path, data in files.items():
         (directory / path).write_bytes(data)
-    entries = [{"path": path, "sha256": hashlib.sha256(data).hexdigest()} for path, data in FILES.items()]
+    entries = [
+        {"path": path, "sha256": hashlib.sha256(data).hexdigest()} for path, data in FILES.items()
+    ]
     (directory / "READY").write_text(json.dumps({"content": "m.0123456789", "files": entries}))
 
 
@@ -59,7 +63,10 @@ def test_a_good_copy_that_goes_before_its_successor_is_noticed(preheat, successo
         checks.ended(preheat, "process", 4, "not READY: the share failed; look at it")
 
 
-@pytest.mark.parametrize(("code", "then", "words"), [(4, 4, "the next run ends READY"), (3, 0, "the same input fails the same way")])
+@pytest.mark.parametrize(
+    ("code", "then", "words"),
+    [(4, 4, "the next run ends READY"), (3, 0, "the same input fails the same way")],
+)
 def test_an_exit_code_that_is_not_right_is_noticed(preheat, started, code, then, words):
     preheat.ready = False
     preheat.run = preheat.retried = lambda: Outcome(then, "")

@@ -37,7 +37,10 @@ def resident(pid: int) -> int:
 def peak_of(job, web, size):
     files = {"model.gguf": random.Random(1).randbytes(MIB) * (size // MIB)}  # noqa: S311 - noise for a file, nothing secret
     web.put(files, "llm/tiny-llm")
-    made = job(source=WebStore(url=f"{web.url}/llm"), tuning={"segment_bytes": 64 * MIB, "stall_seconds": 60.0, "lease_seconds": 45.0})
+    made = job(
+        source=WebStore(url=f"{web.url}/llm"),
+        tuning={"segment_bytes": 64 * MIB, "stall_seconds": 60.0, "lease_seconds": 45.0},
+    )
     del made.env["GOGC"]
     process, peak = made.start(), 0
     while process.poll() is None:

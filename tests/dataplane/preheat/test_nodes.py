@@ -9,7 +9,12 @@ from inferplan.components.handles import Capacity, NodeTarget, VolumeClaim
 from .rig import refused, verified
 
 L40S = NodeTarget(
-    pool="l40s", accelerator=None, node_selector={}, taints=(), capacity=Capacity(cpu_millicores=48_000, memory_bytes=2**38), nodes=2
+    pool="l40s",
+    accelerator=None,
+    node_selector={},
+    taints=(),
+    capacity=Capacity(cpu_millicores=48_000, memory_bytes=2**38),
+    nodes=2,
 )
 
 
@@ -28,7 +33,9 @@ def pod(job, tmp_path):
     return make
 
 
-def test_each_node_gets_a_copy_and_a_pod_that_lands_on_a_filled_one_says_that_another_is_empty(pod, small):
+def test_each_node_gets_a_copy_and_a_pod_that_lands_on_a_filled_one_says_that_another_is_empty(
+    pod, small
+):
     first = pod(0)
     verified(first.run(), first, small)
     again = pod(1, repair=lambda _job: pod(1, node="c")).run()
@@ -56,7 +63,11 @@ def test_a_disk_that_is_too_small_is_refused_before_a_byte_moves(pod, tmp_path, 
 
     small = tmp_path / "node-c"
     small.mkdir()
-    mounted = subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(small)], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["/bin/mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(small)],
+        capture_output=True,
+        check=False,
+    )
     if mounted.returncode:
         pytest.skip("no file system of a fixed size can be mounted here")
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from inferplan.cli.main import run
+from inferplan.commands.main import run
 from inferplan.components.preheat.payload.request import parse
 from inferplan.components.preheat.preview import list_source, mounted, preview_share
 
@@ -30,7 +30,9 @@ def preview(monkeypatch):
         for name, value in preheat.env.items():
             if name.startswith(("RCLONE_", "AWS_")):
                 monkeypatch.setenv(name, value)
-        request = mounted(parse(preheat.env["PREHEAT_REQUEST"], "inference"), share=preheat.target, source=None)
+        request = mounted(
+            parse(preheat.env["PREHEAT_REQUEST"], "inference"), share=preheat.target, source=None
+        )
         listing = list_source(request)
         return listing, preview_share(request, listing.files)
 
@@ -38,10 +40,15 @@ def preview(monkeypatch):
 
 
 def tree(path):
-    return {each.relative_to(path): (each.stat().st_mtime_ns, each.is_file() and each.read_bytes()) for each in path.rglob("*")}
+    return {
+        each.relative_to(path): (each.stat().st_mtime_ns, each.is_file() and each.read_bytes())
+        for each in path.rglob("*")
+    }
 
 
-def test_a_preview_of_an_empty_share_moves_everything_and_writes_nothing(job, small, preview, proxy):
+def test_a_preview_of_an_empty_share_moves_everything_and_writes_nothing(
+    job, small, preview, proxy
+):
     preheat = job()
     listing, outlook = preview(preheat)
     assert {file.path for file in listing.files} == set(small)
@@ -58,7 +65,9 @@ def test_a_raised_round_previews_what_it_then_moves_links_and_removes(job, small
     before = tree(preheat.target)
     _listing, outlook = preview(preheat)
     assert tree(preheat.target) == before
-    assert {path for path, action in outlook.actions.items() if action == "moved"} == {"config.json"}
+    assert {path for path, action in outlook.actions.items() if action == "moved"} == {
+        "config.json"
+    }
     assert [name[-3:] for name in outlook.removed] == ["-r0"]
     output = preheat.run().output
     assert f", {len(CHANGED)} B moved" in output
@@ -72,7 +81,9 @@ def test_a_round_that_another_model_reads_is_not_announced_as_removed(job, previ
     assert job(name="other").run().code == 0
     for number in (1, 2):
         assert job(preheat={"round": number}).run().code == 0
-    assert preview(job(preheat={"round": 3}))[1].removed == (job(preheat={"round": 1}).directory.name,)
+    assert preview(job(preheat={"round": 3}))[1].removed == (
+        job(preheat={"round": 1}).directory.name,
+    )
 
 
 @pytest.mark.usefixtures("small")
@@ -108,7 +119,9 @@ def project(tmp_path, proxy, monkeypatch):
         "credentials": {"secretName": "minio"},
     }
     model = config["inferplan:models"]["llama-3-8b"]
-    config["inferplan:models"] = {"tiny": {**model, "weights": {"store": "weights", "path": MODEL, "size": "8Mi"}}}
+    config["inferplan:models"] = {
+        "tiny": {**model, "weights": {"store": "weights", "path": MODEL, "size": "8Mi"}}
+    }
     (root / "stacks" / "Pulumi.tiny.yaml").write_text(yaml.safe_dump(stack))
     monkeypatch.chdir(root)
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
@@ -147,7 +160,9 @@ def test_the_command_says_which_files_a_run_would_refuse(capsys, put):
 
 @pytest.mark.usefixtures("project", "model")
 @pytest.mark.full
-def test_a_source_that_cannot_be_reached_is_told_with_the_credentials_that_the_job_takes(capsys, proxy, monkeypatch):
+def test_a_source_that_cannot_be_reached_is_told_with_the_credentials_that_the_job_takes(
+    capsys, proxy, monkeypatch
+):
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     code, words = preheat(capsys)

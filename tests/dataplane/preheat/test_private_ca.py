@@ -1,4 +1,6 @@
-"""Stores behind a CA that no machine knows: read with its certificate, refused without it, and never asked in another way."""
+"""Stores behind a CA that no machine knows: read with its certificate, refused without it, and
+never asked in another way.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ from .web import COMMIT, REPOSITORY
 BUNDLE = CaBundle(kind="ConfigMap", name="acme-ca")
 PINNED = {"path": REPOSITORY, "revision": COMMIT}
 # With the CA known to all tools alike, each kind of source proves its files as it does without TLS.
-EVIDENCE = {ObjectStore: {"md5", "etag"}, WebStore: {"second reading"}, HubStore: {"sha256", "git-sha1"}}
+EVIDENCE = {
+    ObjectStore: {"md5", "etag"},
+    WebStore: {"second reading"},
+    HubStore: {"sha256", "git-sha1"},
+}
 UNKNOWN = "this server's certificate cannot be verified"
 
 
@@ -55,7 +61,9 @@ def lent(tmp_path, authority):
 
 @pytest.fixture
 def servers(proxy, web, hub, store, repository, put):
-    """A server of each kind that holds the model and speaks no TLS yet, with the source at an address and the weights that name it."""
+    """A server of each kind that holds the model and speaks no TLS yet, with the source at an
+    address and the weights that name it.
+    """
     put(repository)
     web.put(repository, "tiny-llm")
     return {
@@ -77,13 +85,20 @@ def behind(request, servers, certificate):
 
 def sources(*sampled):
     """Every kind of source; `sampled` ones by default, the others in the full lane."""
-    kinds = [kind if kind in sampled else pytest.param(kind, marks=pytest.mark.full) for kind in ("bucket", "web", "hub")]
+    kinds = [
+        kind if kind in sampled else pytest.param(kind, marks=pytest.mark.full)
+        for kind in ("bucket", "web", "hub")
+    ]
     return pytest.mark.parametrize("behind", kinds, indirect=True)
 
 
 def untouched(preheat, server):
     """Assert that no byte of a file was asked for and none is on the share, staging included."""
-    mine = [path for path in preheat.target.rglob("*") if path.is_file() and path.parent.name not in ("locks", "status", "metrics")]
+    mine = [
+        path
+        for path in preheat.target.rglob("*")
+        if path.is_file() and path.parent.name not in ("locks", "status", "metrics")
+    ]
     assert mine == []
     assert server.faults.gets == {}
 
@@ -93,7 +108,9 @@ def test_files_arrive_from_a_server_whose_ca_the_store_names(job, behind, lent, 
     source, weights, _server = behind
     preheat = job(source=replace(source, ca=BUNDLE), weights=weights, **lent())
     verified(preheat.run(), preheat, repository)
-    assert {each["evidence"] for each in json.loads((preheat.directory / "READY").read_text())["files"]} == EVIDENCE[type(source)]
+    assert {
+        each["evidence"] for each in json.loads((preheat.directory / "READY").read_text())["files"]
+    } == EVIDENCE[type(source)]
 
 
 @sources("web")
@@ -107,8 +124,17 @@ def test_a_ca_that_nobody_named_is_refused_with_the_server_and_the_field(job, be
 @sources("web")
 def test_another_ca_than_the_one_named_is_refused(job, behind, lent):
     source, weights, server = behind
-    preheat = job(source=replace(source, ca=BUNDLE), weights=weights, **lent(Authority("Acme former CA").pem))
-    refused(preheat.run(), preheat, 3, UNKNOWN, server.url, "no public CA and no CA of the store's caBundle signed it")
+    preheat = job(
+        source=replace(source, ca=BUNDLE), weights=weights, **lent(Authority("Acme former CA").pem)
+    )
+    refused(
+        preheat.run(),
+        preheat,
+        3,
+        UNKNOWN,
+        server.url,
+        "no public CA and no CA of the store's caBundle signed it",
+    )
     untouched(preheat, server)
 
 
@@ -126,22 +152,35 @@ def in_image(preheat, tmp_path):
     return preheat
 
 
-def test_a_private_hub_may_hand_large_files_over_to_a_server_of_a_public_ca(job, hub, repository, public, certificate, lent, tmp_path):
+def test_a_private_hub_may_hand_large_files_over_to_a_server_of_a_public_ca(
+    job, hub, repository, public, certificate, lent, tmp_path
+):
     hub.secure(certificate())
     hub.blobs.secure(public.server(tmp_path))
-    preheat = in_image(job(source=HubStore(endpoint=hub.url, ca=BUNDLE), weights=PINNED, **lent()), tmp_path)
+    preheat = in_image(
+        job(source=HubStore(endpoint=hub.url, ca=BUNDLE), weights=PINNED, **lent()), tmp_path
+    )
     verified(preheat.run(), preheat, repository)
     assert hub.blobs.faults.gets
 
 
 @pytest.mark.full
 @pytest.mark.usefixtures("repository")
-def test_a_server_behind_the_hub_that_nobody_knows_is_told_by_its_own_name(job, hub, certificate, lent, tmp_path):
+def test_a_server_behind_the_hub_that_nobody_knows_is_told_by_its_own_name(
+    job, hub, certificate, lent, tmp_path
+):
     hub.secure(certificate())
     hub.blobs.secure(Authority("Another CA").server(tmp_path))
     preheat = job(source=HubStore(endpoint=hub.url, ca=BUNDLE), weights=PINNED, **lent())
     outcome = preheat.run()
-    refused(outcome, preheat, 3, UNKNOWN, hub.blobs.url, "no public CA and no CA of the store's caBundle signed it")
+    refused(
+        outcome,
+        preheat,
+        3,
+        UNKNOWN,
+        hub.blobs.url,
+        "no public CA and no CA of the store's caBundle signed it",
+    )
     assert "Signature=once" not in outcome.output
     assert not hub.blobs.faults.gets
 
@@ -168,13 +207,18 @@ def test_a_server_that_speaks_no_tls_is_never_asked_in_clear(job, servers, kind,
 @pytest.mark.parametrize(
     ("shown_for", "words"),
     [
-        ({"names": (DNSName("minio.example"),)}, ["write the store's address with a name that the certificate holds"]),
+        (
+            {"names": (DNSName("minio.example"),)},
+            ["write the store's address with a name that the certificate holds"],
+        ),
         ({"days": -1}, ["renew the server's certificate"]),
     ],
     ids=["another name", "expired"],
 )
 @pytest.mark.parametrize("kind", ["bucket", "web", "hub"])
-def test_a_certificate_of_the_right_ca_still_has_to_fit(job, servers, kind, lent, certificate, shown_for, words):
+def test_a_certificate_of_the_right_ca_still_has_to_fit(
+    job, servers, kind, lent, certificate, shown_for, words
+):
     server, source, weights = servers[kind]
     server.secure(certificate(**shown_for))
     preheat = job(source=replace(source(server.url), ca=BUNDLE), weights=weights, **lent())
@@ -184,9 +228,17 @@ def test_a_certificate_of_the_right_ca_still_has_to_fit(job, servers, kind, lent
 
 @pytest.mark.full
 @pytest.mark.parametrize("behind", ["web"], indirect=True)
-def test_a_bundle_without_a_certificate_is_refused_before_anybody_is_asked(job, behind, authority, lent):
+def test_a_bundle_without_a_certificate_is_refused_before_anybody_is_asked(
+    job, behind, authority, lent
+):
     source, weights, server = behind
     for content in (b"", b"acme", authority.der, authority.key_pem):
         preheat = job(source=replace(source, ca=BUNDLE), weights=weights, **lent(content))
-        refused(preheat.run(), preheat, 3, "ca.crt: it holds no certificate of a CA", "-----BEGIN CERTIFICATE-----")
+        refused(
+            preheat.run(),
+            preheat,
+            3,
+            "ca.crt: it holds no certificate of a CA",
+            "-----BEGIN CERTIFICATE-----",
+        )
         untouched(preheat, server)

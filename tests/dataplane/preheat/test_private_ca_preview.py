@@ -1,4 +1,6 @@
-"""`inferplan preheat` on a machine that does not know the CA of the store: what it says, and what helps."""
+"""`inferplan preheat` on a machine that does not know the CA of the store: what it says, and what
+helps.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,13 @@ from .proxy import Proxy
 from .test_preview import preheat, project
 
 __all__ = ["project"]
-UNKNOWN = "this server's certificate cannot be verified: found certificate signed by unknown authority"
-FETCH = "kubectl -n inference get secret acme-ca -o 'go-template={{index .data \"ca.crt\" | base64decode}}' > ca.crt"
+UNKNOWN = (
+    "this server's certificate cannot be verified: found certificate signed by unknown authority"
+)
+FETCH = (
+    'kubectl -n inference get secret acme-ca -o \'go-template={{index .data "ca.crt" |'
+    " base64decode}}' > ca.crt"
+)
 
 
 @pytest.fixture
@@ -49,7 +56,10 @@ def test_a_ca_that_only_the_cluster_holds_is_told_with_the_command_that_fetches_
     code, words = preheat(capsys)
     assert code == 3
     assert f"not listed: {proxy.url}: {UNKNOWN}" in words
-    assert f"the Job trusts the CA of Secret acme-ca, key ca.crt: fetch it with {FETCH} and add --ca-bundle ca.crt" in words
+    assert (
+        f"the Job trusts the CA of Secret acme-ca, key ca.crt: fetch it with {FETCH} and add"
+        " --ca-bundle ca.crt" in words
+    )
     assert "Traceback" not in words
 
 

@@ -1,6 +1,8 @@
-"""Random interleavings of Jobs that are stopped, killed and hit by disk faults, while their source changes: the invariants hold after each step.
+"""Random interleavings of Jobs that are stopped, killed and hit by disk faults, while their source
+changes: the invariants hold after each step.
 
-A schedule follows from its number. To repeat one: pytest tests/dataplane/preheat/test_schedules.py -k 'schedule[17]'.
+A schedule follows from its number. To repeat one: pytest tests/dataplane/preheat/test_schedules.py
+-k 'schedule[17]'.
 """
 
 from __future__ import annotations
@@ -28,9 +30,14 @@ SHARD, LARGE = "model-00001-of-00002.safetensors", "model-00002-of-00002.safeten
 
 
 def version(number):
-    """One large file, which travels in segments, and small ones; versions differ in bytes and not in sizes."""
+    """One large file, which travels in segments, and small ones; versions differ in bytes and not
+    in sizes.
+    """
     files = small_model()
-    return files | {LARGE: safetensors(8 * MIB + 4096, number), "config.json": b'{"version": %04d}' % number}
+    return files | {
+        LARGE: safetensors(8 * MIB + 4096, number),
+        "config.json": b'{"version": %04d}' % number,
+    }
 
 
 class Schedule:
@@ -44,7 +51,9 @@ class Schedule:
         self.versions = 1
         put(folder, version(0))
         tuning = {"lease_seconds": LEASE_SECONDS, "segment_bytes": 5 * MIB, "retries": 1}
-        self.jobs = [local_job(make, folder, name=name, tuning=tuning) for name in ("one", "two", "three")]
+        self.jobs = [
+            local_job(make, folder, name=name, tuning=tuning) for name in ("one", "two", "three")
+        ]
 
     @property
     def invariants(self):
@@ -109,7 +118,10 @@ class Schedule:
         last = self.job()
         outcome = last.retried()
         assert outcome.code == 0, f"{outcome}; {self.about}"
-        left = sorted(str(path.relative_to(last.target)) for path in (last.target / ".inferplan" / "staging").rglob("*"))
+        left = sorted(
+            str(path.relative_to(last.target))
+            for path in (last.target / ".inferplan" / "staging").rglob("*")
+        )
         assert not left, f"{left}; {self.about}"
 
     @property
@@ -131,7 +143,10 @@ def schedule(job, tmp_path):
             kill_group(process)
 
 
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=() if seed < SHORT else pytest.mark.full) for seed in range(ALL)])
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=() if seed < SHORT else pytest.mark.full) for seed in range(ALL)],
+)
 def test_schedule(schedule, seed):
     made = schedule(seed)
     print(f"PREHEAT schedule {seed}, process {os.getpid()}")

@@ -1,4 +1,6 @@
-"""What a directory of a share can hold besides the model: files of an NFS client, lost lists, pickles that another model allowed."""
+"""What a directory of a share can hold besides the model: files of an NFS client, lost lists,
+pickles that another model allowed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ from tests.lanes import in_full
 from .local import local_job, put, source_of
 from .rig import safetensors, verified
 
-MODEL_FILES = {"config.json": b"{}", "model.safetensors": safetensors(64 << 10, 1), "docs/with blanks.txt": b"text"}
+MODEL_FILES = {
+    "config.json": b"{}",
+    "model.safetensors": safetensors(64 << 10, 1),
+    "docs/with blanks.txt": b"text",
+}
 SILLY = ".nfs00000000005a4b3c00000001"
 
 
@@ -31,12 +37,16 @@ def preheat(job, source):
 
 def server_starts(made):
     """Whether the init container of a server lets it start."""
-    done = subprocess.run(ready_check(str(made.directory)), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ready_check(str(made.directory)), capture_output=True, text=True, check=False
+    )
     return done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("folder", ["", *in_full("docs/")])
-def test_a_file_that_an_nfs_client_keeps_at_the_source_is_no_file_of_the_model(preheat, source, folder):
+def test_a_file_that_an_nfs_client_keeps_at_the_source_is_no_file_of_the_model(
+    preheat, source, folder
+):
     (source / f"{folder}{SILLY}").write_bytes(b"removed and open")
     made = preheat()
     verified(made.run(), made, MODEL_FILES)
@@ -59,7 +69,9 @@ def test_a_list_of_sizes_that_is_lost_is_written_again_and_servers_start(preheat
     made = preheat()
     verified(made.run(), made, MODEL_FILES)
     sizes = made.directory / "READY.sizes"
-    sizes.unlink() if lost == "gone" else sizes.write_text({"empty": "", "other": "1 config.json\n"}[lost])
+    sizes.unlink() if lost == "gone" else sizes.write_text(
+        {"empty": "", "other": "1 config.json\n"}[lost]
+    )
     assert not server_starts(made)[0]
     outcome = made.run()
     assert ", 0 B moved" in outcome.output
@@ -82,7 +94,9 @@ PICKLES = {"by its name": "extra.pt", "by its bytes": "extra.dat"}
 
 
 @pytest.mark.parametrize("how", ["by its name", "by its bytes"])
-def test_a_directory_with_a_pickle_is_not_ready_for_a_model_that_does_not_allow_it(job, tmp_path, how):
+def test_a_directory_with_a_pickle_is_not_ready_for_a_model_that_does_not_allow_it(
+    job, tmp_path, how
+):
     put(source_of(tmp_path), {**MODEL_FILES, PICKLES[how]: b"\x80\x04N."}, sums=False)
     allowed = local_job(job, source_of(tmp_path), preheat={"allowPickle": [PICKLES[how]]})
     assert allowed.run().code == 0

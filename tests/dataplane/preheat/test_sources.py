@@ -1,4 +1,6 @@
-"""Models from an HTTP server, a Hugging Face hub and a mounted directory, copied by the real payload with the real rclone and huggingface_hub."""
+"""Models from an HTTP server, a Hugging Face hub and a mounted directory, copied by the real
+payload with the real rclone and huggingface_hub.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,16 @@ PINNED = {"path": REPOSITORY, "revision": COMMIT}
 
 
 def evidence(preheat):
-    return {each["path"]: each["evidence"] for each in json.loads((preheat.directory / "READY").read_text())["files"]}
+    return {
+        each["path"]: each["evidence"]
+        for each in json.loads((preheat.directory / "READY").read_text())["files"]
+    }
 
 
 def sums(files):
-    return "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in files.items()).encode()
+    return "".join(
+        f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in files.items()
+    ).encode()
 
 
 @pytest.mark.full
@@ -69,7 +76,10 @@ def test_named_files_need_neither_pages_nor_sums(job, web):
         ({SHARD: "0" * 64}, [SHARD, "differs from the source", "0" * 64]),
         (
             {"model-00003-of-00002.safetensors": None},
-            ["model-00003-of-00002.safetensors", "a list names it, and the server does not give it"],
+            [
+                "model-00003-of-00002.safetensors",
+                "a list names it, and the server does not give it",
+            ],
         ),
     ],
     ids=["another sha256", "a file that is not there"],
@@ -77,7 +87,9 @@ def test_named_files_need_neither_pages_nor_sums(job, web):
 def test_a_server_that_does_not_hold_what_was_named_is_refused(job, web, named, words):
     files = tiny_model()
     web.put(files, "llm/tiny-llm")
-    preheat = job(source=WebStore(url=f"{web.url}/llm"), weights={"files": dict.fromkeys(files) | named})
+    preheat = job(
+        source=WebStore(url=f"{web.url}/llm"), weights={"files": dict.fromkeys(files) | named}
+    )
     refused(preheat.run(), preheat, 3, *words)
 
 
@@ -86,15 +98,27 @@ def test_a_server_without_ranges_is_refused_before_a_large_file_moves(job, web):
     web.put(tiny_model(), "llm/tiny-llm")
     web.ranges = False
     preheat = job(source=WebStore(url=f"{web.url}/llm"))
-    refused(preheat.run(), preheat, 3, "whatever part of it is asked for", "let the server answer ranges")
+    refused(
+        preheat.run(),
+        preheat,
+        3,
+        "whatever part of it is asked for",
+        "let the server answer ranges",
+    )
     assert not any(preheat.target.rglob("*.safetensors"))
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("flips", "code"), [(2, 0), (99, 5)], ids=["twice", "always"])
-def test_a_bit_that_flips_while_ranges_are_tried_is_not_taken_for_a_server_without_them(job, web, flips, code):
+def test_a_bit_that_flips_while_ranges_are_tried_is_not_taken_for_a_server_without_them(
+    job, web, flips, code
+):
     web.put(tiny_model(), "llm/tiny-llm")
-    web.faults.plan = lambda path, count: ("flip", count % 32) if path.endswith(SHARD) and count <= 2 * flips and not count % 2 else None
+    web.faults.plan = lambda path, count: (
+        ("flip", count % 32)
+        if path.endswith(SHARD) and count <= 2 * flips and not count % 2
+        else None
+    )
     preheat = job(source=WebStore(url=f"{web.url}/llm"))
     outcome = preheat.run()
     assert outcome.code == code, outcome.output
@@ -119,12 +143,18 @@ def test_a_secret_opens_a_server_and_stays_out_of_log_and_share(job, web):
 def test_a_server_that_wants_credentials_and_gets_none_is_told_as_such(job, web):
     web.put(tiny_model(), "llm/tiny-llm")
     web.authorization = SECRET["AUTHORIZATION"]
-    preheat = job(source=WebStore(url=f"{web.url}/llm"), tuning={"retries": 1}, repair=lambda _job: setattr(web, "authorization", None))
+    preheat = job(
+        source=WebStore(url=f"{web.url}/llm"),
+        tuning={"retries": 1},
+        repair=lambda _job: setattr(web, "authorization", None),
+    )
     refused(preheat.run(), preheat, 5, "check that it is up and that the key may read it", "401")
 
 
 @pytest.mark.full
-def test_a_repository_arrives_at_its_commit_and_everything_is_compared_with_the_hub(job, hub, repository):
+def test_a_repository_arrives_at_its_commit_and_everything_is_compared_with_the_hub(
+    job, hub, repository
+):
     preheat = job(source=HubStore(endpoint=hub.url), weights=PINNED)
     verified(preheat.run(), preheat, repository)
     assert evidence(preheat)[SHARD] == "sha256"
@@ -144,7 +174,11 @@ def test_a_token_goes_to_the_hub_and_never_to_the_servers_behind_it(job, hub, re
 
 @pytest.mark.usefixtures("repository")
 @pytest.mark.parametrize(
-    ("revision", "words"), [("v1.0", "revision 'v1.0' is a name that can move"), *in_full((None, "no revision is pinned"))]
+    ("revision", "words"),
+    [
+        ("v1.0", "revision 'v1.0' is a name that can move"),
+        *in_full((None, "no revision is pinned")),
+    ],
 )
 def test_a_name_that_moves_is_refused_with_the_commit_that_it_stands_for(job, hub, revision, words):
     hub.branches["v1.0"] = COMMIT
@@ -157,7 +191,10 @@ def test_a_name_that_moves_is_refused_with_the_commit_that_it_stands_for(job, hu
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"weights": {"path": "acme/none"}}, ["this repository does not exist, or it is private", "HF_TOKEN"]),
+        (
+            {"weights": {"path": "acme/none"}},
+            ["this repository does not exist, or it is private", "HF_TOKEN"],
+        ),
         ({"weights": {"revision": "f" * 40}}, [f"the repository has no commit {'f' * 40}"]),
         ({"gated": True}, ["the repository is gated", "accept the repository's terms"]),
         ({"token": "another"}, ["this repository does not exist, or it is private", "HF_TOKEN"]),
@@ -166,7 +203,9 @@ def test_a_name_that_moves_is_refused_with_the_commit_that_it_stands_for(job, hu
 )
 def test_what_the_hub_refuses_is_told_with_what_to_do(job, hub, change, words):
     hub.gated, hub.token = change.get("gated", False), change.get("token")
-    preheat = job(source=HubStore(endpoint=hub.url), weights={**PINNED, **change.get("weights", {})})
+    preheat = job(
+        source=HubStore(endpoint=hub.url), weights={**PINNED, **change.get("weights", {})}
+    )
     refused(preheat.run(), preheat, 3, *words)
 
 
@@ -193,7 +232,12 @@ def test_an_image_without_the_hubs_client_is_told_as_such(job, hub, tmp_path):
 def test_a_hub_that_falls_silent_is_not_waited_for_without_end(job, hub):
     hub.stall_listing = True
     repair = lambda _job: setattr(hub, "stall_listing", False)  # noqa: E731 - the fault and its end, next to each other
-    preheat = job(source=HubStore(endpoint=hub.url), weights=PINNED, tuning={"stall_seconds": 0.5}, repair=repair)
+    preheat = job(
+        source=HubStore(endpoint=hub.url),
+        weights=PINNED,
+        tuning={"stall_seconds": 0.5},
+        repair=repair,
+    )
     refused(preheat.run(), preheat, 5, "the hub was silent for", "check that it is up")
 
 

@@ -1,4 +1,6 @@
-"""Names at the source that lead out of the model's directory, or that no file can have: rejected by name, and not tried again."""
+"""Names at the source that lead out of the model's directory, or that no file can have: rejected by
+name, and not tried again.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,23 @@ REMEDY = "rename it at the source or exclude it"
 
 
 def only_for_full(names, quick):
-    return [pytest.param(name, id=ascii(name), marks=() if name in quick else pytest.mark.full) for name in names]
+    return [
+        pytest.param(name, id=ascii(name), marks=() if name in quick else pytest.mark.full)
+        for name in names
+    ]
 
 
-KEYS = ["../outside.json", "sub/..", "./a.json", "/a.json", "sub//a.json", "sub/", "a\x01b.json", "a\x7fb.json", "a\u2401b.json"]
+KEYS = [
+    "../outside.json",
+    "sub/..",
+    "./a.json",
+    "/a.json",
+    "sub//a.json",
+    "sub/",
+    "a\x01b.json",
+    "a\x7fb.json",
+    "a\u2401b.json",
+]
 
 
 @pytest.mark.parametrize("key", only_for_full(KEYS, {"../outside.json", "a\x01b.json"}))
@@ -63,7 +78,9 @@ def test_a_link_that_is_no_safe_name_is_rejected_and_not_followed(job, web, link
     assert "/llm/outside.json" not in web.faults.gets
 
 
-@pytest.mark.parametrize("name", only_for_full(["../outside.json", "/outside.json", "sub//a.json", "a\x01b.json"], set()))
+@pytest.mark.parametrize(
+    "name", only_for_full(["../outside.json", "/outside.json", "sub//a.json", "a\x01b.json"], set())
+)
 def test_a_list_of_checksums_with_no_safe_name_is_rejected(job, web, name):
     web.put({**CONFIG, "SHA256SUMS": f"{'0' * 64}  {name}\n".encode()}, f"llm/{MODEL}")
     made = job(source=WebStore(url=f"{web.url}/llm"), tuning=TUNING)

@@ -1,6 +1,8 @@
-"""Random series of what web servers do, while the source changes and runs are stopped: the invariants hold, and the end is READY.
+"""Random series of what web servers do, while the source changes and runs are stopped: the
+invariants hold, and the end is READY.
 
-A schedule follows from its number. To repeat one: pytest tests/dataplane/preheat/test_web_schedules.py -k 'schedule[17]'.
+A schedule follows from its number. To repeat one: pytest
+tests/dataplane/preheat/test_web_schedules.py -k 'schedule[17]'.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ GRACE_SECONDS = 20
 
 def version(number):
     files = small_model()
-    return files | {"config.json": b'{"version": %d}' % number, "sub/vocab.txt": b"a\n" * 90, "sub/deep/part.json": b"[1, 2]"}
+    return files | {
+        "config.json": b'{"version": %d}' % number,
+        "sub/vocab.txt": b"a\n" * 90,
+        "sub/deep/part.json": b"[1, 2]",
+    }
 
 
 class Schedule:
@@ -50,9 +56,18 @@ class Schedule:
         folder = f"/llm/{MODEL}/" + draw.choice(["", "sub/", "sub/deep/"])
         first = draw.randint(1, 3)
         last = first + draw.choice([0, 0, 1, 100])
-        action = draw.choice([("cut", draw.randint(0, 600)), ("undelimited", draw.randint(0, 600)), ("status", 503), ("stall",)])
+        action = draw.choice(
+            [
+                ("cut", draw.randint(0, 600)),
+                ("undelimited", draw.randint(0, 600)),
+                ("status", 503),
+                ("stall",),
+            ]
+        )
         asked = draw.choice([target, folder])
-        web.faults.plan = lambda path, count: action if path == asked and first <= count <= last else None
+        web.faults.plan = lambda path, count: (
+            action if path == asked and first <= count <= last else None
+        )
         web.slashless = draw.random() < 0.3
         web.redirects = draw.random() < 0.7
         web.page_size = draw.choice([0, 0, 0, 2])
@@ -60,7 +75,10 @@ class Schedule:
         web.says_so, web.login_is_a_redirect = draw.random() < 0.5, draw.random() < 0.5
         web.encodes = lambda path: encoded and path == target
         web.denies = lambda path: denied and path in (target, folder)
-        self.story.append(f"{action} for {asked} from {first} to {last}, {encoded=} {denied=} {vars(web)['page_size']=} {web.slashless=}")
+        self.story.append(
+            f"{action} for {asked} from {first} to {last}, {encoded=} {denied=}"
+            f" {vars(web)['page_size']=} {web.slashless=}"
+        )
         self.job.invariants.about = ", then ".join(self.story)
 
     def step(self):
@@ -69,7 +87,9 @@ class Schedule:
             self.change()
         wanted = self.random.randint(1, 12)
         if self.random.random() < 0.3:
-            process = self.job.underway(lambda: sum(self.web.faults.gets.values()) >= wanted, may_fail=True)
+            process = self.job.underway(
+                lambda: sum(self.web.faults.gets.values()) >= wanted, may_fail=True
+            )
             if self.random.random() < 0.5:
                 kill_group(process)
             else:
@@ -95,7 +115,10 @@ def wild():
     yield from running(Wild())
 
 
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=() if seed in SAMPLE else pytest.mark.full) for seed in range(ALL)])
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=() if seed in SAMPLE else pytest.mark.full) for seed in range(ALL)],
+)
 def test_schedule(job, wild, seed):
     schedule = Schedule(seed, job, wild)
     for _ in range(schedule.random.randint(1, 2)):

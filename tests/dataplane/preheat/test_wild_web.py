@@ -1,4 +1,6 @@
-"""Web servers that say too little or something else: READY with every file as it is at the source, or the reason why not."""
+"""Web servers that say too little or something else: READY with every file as it is at the source,
+or the reason why not.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,15 @@ from .rig import MODEL, refused, small_model, verified
 from .wild_web import LOGIN, Wild
 
 MODEL_FILES = small_model() | {
-    "tokenizer.json": json.dumps({"model": {"vocab": {f"t{n}": n for n in range(900)}, "merges": [["a", "b"]] * 300}}).encode(),
+    "tokenizer.json": (
+        json.dumps(
+            {"model": {"vocab": {f"t{n}": n for n in range(900)}, "merges": [["a", "b"]] * 300}}
+        ).encode()
+    ),
     "vocab.txt": b"the quick brown fox\n" * 50,
-    "onnx/decoder/config.json": b'{"layers": [1, 2, [3, {"deep": [[[[[[[[[[1]]]]]]]]]]}]], "limit": [0.0, Infinity]}',
+    "onnx/decoder/config.json": (
+        b'{"layers": [1, 2, [3, {"deep": [[[[[[[[[[1]]]]]]]]]]}]], "limit": [0.0, Infinity]}'
+    ),
 }
 ROOT = f"/llm/{MODEL}/"
 
@@ -31,7 +39,13 @@ def wild():
 @pytest.fixture
 def preheat(job, wild):
     wild.put(MODEL_FILES, f"llm/{MODEL}")
-    return lambda **changes: job(**{"source": WebStore(url=f"{wild.url}/llm"), "tuning": {"retries": 3, "report_seconds": 60.0}, **changes})
+    return lambda **changes: job(
+        **{
+            "source": WebStore(url=f"{wild.url}/llm"),
+            "tuning": {"retries": 3, "report_seconds": 60.0},
+            **changes,
+        }
+    )
 
 
 def test_an_honest_server_is_read_whole(preheat):
@@ -47,7 +61,13 @@ def test_a_small_file_that_arrives_compressed_is_refused(preheat, wild, name, sa
     refused(made.run(), made, 3, name, "gzip", "switch compression off")
 
 
-@pytest.mark.parametrize("query", ["?page={}", *in_full("?start={}0", "./?offset={}", "../tiny-llm?marker=x{}", "index.php?dir=llm&p={}")])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?page={}",
+        *in_full("?start={}0", "./?offset={}", "../tiny-llm?marker=x{}", "index.php?dir=llm&p={}"),
+    ],
+)
 def test_an_index_in_pages_is_refused_with_the_link_to_the_next(preheat, wild, query):
     wild.page_size, wild.next_page = 3, query
     made = preheat()
@@ -75,7 +95,9 @@ def test_a_folder_that_gives_its_index_without_a_slash_is_no_file(preheat, wild)
 @pytest.mark.parametrize("at", [240, *in_full(0)])
 @pytest.mark.parametrize("how", ["cut", "undelimited"])
 def test_an_index_page_that_is_cut_off_next_to_a_503_leaves_no_file_out(preheat, wild, how, at):
-    wild.faults.plan = lambda path, count: {1: (how, at), 2: ("status", 503)}.get(count) if path.endswith("/") else None
+    wild.faults.plan = lambda path, count: (
+        {1: (how, at), 2: ("status", 503)}.get(count) if path.endswith("/") else None
+    )
     made = preheat()
     verified(made.run(), made, MODEL_FILES)
 
@@ -100,7 +122,10 @@ def test_a_login_page_of_the_right_size_is_read_as_json_and_refused(preheat, wil
     refused(made.run(), made, 3, "tokenizer.json", "web page", "credentials")
 
 
-@pytest.mark.parametrize("text", [b'{"a": [1, 2', *in_full(b"", b'{"a": 1', b'{"a" 1}', b'{"a": 1,}', b"[1, 2]]", b'{"a": "b')])
+@pytest.mark.parametrize(
+    "text",
+    [b'{"a": [1, 2', *in_full(b"", b'{"a": 1', b'{"a" 1}', b'{"a": 1,}', b"[1, 2]]", b'{"a": "b')],
+)
 def test_json_that_is_cut_off_at_the_source_is_refused(preheat, wild, text):
     wild.put({"tokenizer.json": text}, f"llm/{MODEL}")
     made = preheat()
@@ -109,14 +134,18 @@ def test_json_that_is_cut_off_at_the_source_is_refused(preheat, wild, text):
 
 @pytest.mark.full
 def test_a_json_file_without_a_length_is_refused(preheat, wild):
-    wild.faults.plan = lambda path, _count: ("undelimited", 30) if path.endswith("tokenizer.json") else None
+    wild.faults.plan = lambda path, _count: (
+        ("undelimited", 30) if path.endswith("tokenizer.json") else None
+    )
     made = preheat()
     assert made.run().code in (3, 5)
     assert not made.ready
 
 
 def test_the_last_shards_and_the_index_of_a_list_that_ends_early_are_missed(preheat, wild):
-    for path in [path for path in wild.files if path.endswith(("00002-of-00002.safetensors", "index.json"))]:
+    for path in [
+        path for path in wild.files if path.endswith(("00002-of-00002.safetensors", "index.json"))
+    ]:
         del wild.files[path]
     made = preheat()
     refused(made.run(), made, 3, "model-00002-of-00002.safetensors", "missing")

@@ -1,7 +1,9 @@
-"""A web server with ranges and index pages, and a double of a Hugging Face hub with the server that it hands large files to.
+"""A web server with ranges and index pages, and a double of a Hugging Face hub with the server that
+it hands large files to.
 
-The hub answers what huggingface_hub asks for a list of files (api/models/<repository>/tree and /revision, read from the client's
-2.4 sources in 2026-11), gives small files out itself and redirects to signed addresses for large ones.
+The hub answers what huggingface_hub asks for a list of files (api/models/<repository>/tree and
+/revision, read from the client's 2.4 sources in 2026-11), gives small files out itself and
+redirects to signed addresses for large ones.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _LARGE = 1 << 20
 _PAGE = 3
 
 
-def part_of(data: bytes, asked: str | None, *, ranges: bool = True) -> tuple[int, dict[str, str], bytes]:
+def part_of(
+    data: bytes, asked: str | None, *, ranges: bool = True
+) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of a GET of `data` with this Range header."""
     match = re.fullmatch(r"bytes=(\d+)-(\d*)", asked or "") if ranges else None
     if match is None:
@@ -35,7 +39,11 @@ def part_of(data: bytes, asked: str | None, *, ranges: bool = True) -> tuple[int
     first, last = int(match[1]), min(int(match[2] or len(data) - 1), len(data) - 1)
     if first >= len(data):
         return 416, {"Content-Range": f"bytes */{len(data)}"}, b""
-    return 206, {"Content-Range": f"bytes {first}-{last}/{len(data)}", "Accept-Ranges": "bytes"}, data[first : last + 1]
+    return (
+        206,
+        {"Content-Range": f"bytes {first}-{last}/{len(data)}", "Accept-Ranges": "bytes"},
+        data[first : last + 1],
+    )
 
 
 class _Static(Misbehaving):
@@ -57,7 +65,12 @@ class _Static(Misbehaving):
             status, headers, body = part_of(data, self.headers.get("Range"), ranges=web.ranges)
             if web.compresses:
                 status, headers, body = 200, {"Content-Encoding": "gzip"}, gzip.compress(data)
-            return Answer(status, {**headers, "Last-Modified": formatdate(stamp, usegmt=True)}, bytearray(body), str(len(body)))
+            return Answer(
+                status,
+                {**headers, "Last-Modified": formatdate(stamp, usegmt=True)},
+                bytearray(body),
+                str(len(body)),
+            )
         page = self._index(path) if web.index and path.endswith("/") else None
         if page is None:
             return Answer(404, {}, bytearray(b"there is nothing"), "16")
@@ -66,9 +79,17 @@ class _Static(Misbehaving):
     def _index(self, folder: str) -> bytes | None:
         below = {path[len(folder) :] for path in self.server.files if path.startswith(folder)}
         names = sorted({name.partition("/")[0] + ("/" if "/" in name else "") for name in below})
-        targets = [quote(name) for name in names] + (self.server.links if folder.count("/") == 3 else [])
-        links = "".join(f'<a href="{target}">{html.escape(unquote(target))}</a>\n' for target in targets)
-        return f"<html><body><h1>Index of {folder}</h1><a href='../'>../</a>\n{links}</body></html>".encode() if names else None
+        targets = [quote(name) for name in names] + (
+            self.server.links if folder.count("/") == 3 else []
+        )
+        links = "".join(
+            f'<a href="{target}">{html.escape(unquote(target))}</a>\n' for target in targets
+        )
+        return (
+            f"<html><body><h1>Index of {folder}</h1><a href='../'>../</a>\n{links}</body></html>".encode()
+            if names
+            else None
+        )
 
 
 class Web(FaultyServer):
@@ -80,7 +101,9 @@ class Web(FaultyServer):
         self.index = True
         self.ranges = True
         self.links: list[str] = []
-        """What the index page of a model's directory links to besides its files, as it stands in the page."""
+        """What the index page of a model's directory links to besides its files, as it stands in
+        the page.
+        """
         self.circles: set[str] = set()
         """Paths that redirect to themselves."""
         self.compresses = False
@@ -98,7 +121,9 @@ class Web(FaultyServer):
 
 
 class _Signed(_Static):
-    """Signed addresses hold their own right to be read: a header that carries another one, and a HEAD, are refused."""
+    """Signed addresses hold their own right to be read: a header that carries another one, and a
+    HEAD, are refused.
+    """
 
     def fetch(self) -> Answer:
         if self.headers.get("Authorization") or self.command == "HEAD":
@@ -132,7 +157,11 @@ class _HubApi(Misbehaving):
             return self._tree(match[1], int(parse_qs(parts.query).get("cursor", ["0"])[0]))
         if match := re.fullmatch(rf"/api/models/{REPOSITORY}(?:/revision/([^/]+))?", path):
             known = hub.branches.get(match[1] or "main", match[1])
-            return self._json({"id": REPOSITORY, "sha": known}) if known in hub.commits else self._no_revision(match[1])
+            return (
+                self._json({"id": REPOSITORY, "sha": known})
+                if known in hub.commits
+                else self._no_revision(match[1])
+            )
         if match := re.fullmatch(rf"/{REPOSITORY}/resolve/([^/]+)/(.+)", path):
             return self._resolve(match[1], match[2])
         return self._error(404, "RepoNotFound", "Repository not found")
@@ -152,34 +181,54 @@ class _HubApi(Misbehaving):
         blob = hashlib.sha1(b"blob %d\x00" % len(data) + data, usedforsecurity=False).hexdigest()
         entry: dict[str, object] = {"type": "file", "path": path, "size": len(data), "oid": blob}
         if self.server.is_large(data):
-            entry["lfs"] = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 134}
+            entry["lfs"] = {
+                "oid": hashlib.sha256(data).hexdigest(),
+                "size": len(data),
+                "pointerSize": 134,
+            }
         return entry
 
     def _resolve(self, revision: str, path: str) -> Answer:
-        data = self.server.commits[revision].files.get(path) if revision in self.server.commits else None
+        data = (
+            self.server.commits[revision].files.get(path)
+            if revision in self.server.commits
+            else None
+        )
         if data is None:
             return self._error(404, "EntryNotFound", "Entry not found")
         if self.server.is_large(data):
             # The address that a browser would be sent to: another host, signed, good for a while.
             key = f"{hashlib.sha256(data).hexdigest()}"
             self.server.blobs.files.setdefault(f"/blobs/{key}", (data, 1_700_000_000))
-            return Answer(302, {"Location": f"{self.server.blobs.url}/blobs/{key}?Signature=once"}, bytearray())
+            return Answer(
+                302,
+                {"Location": f"{self.server.blobs.url}/blobs/{key}?Signature=once"},
+                bytearray(),
+            )
         status, headers, body = part_of(data, self.headers.get("Range"))
         return Answer(status, headers, bytearray(body), str(len(body)))
 
     def _json(self, document: object) -> Answer:
-        return Answer(200, {"Content-Type": "application/json"}, bytearray(json.dumps(document).encode()))
+        return Answer(
+            200, {"Content-Type": "application/json"}, bytearray(json.dumps(document).encode())
+        )
 
     def _no_revision(self, revision: str | None) -> Answer:
         return self._error(404, "RevisionNotFound", f"Invalid rev id: {revision}")
 
     def _error(self, status: int, code: str, message: str) -> Answer:
-        headers = {"Content-Type": "application/json", "X-Error-Code": code, "X-Error-Message": message}
+        headers = {
+            "Content-Type": "application/json",
+            "X-Error-Code": code,
+            "X-Error-Message": message,
+        }
         return Answer(status, headers, bytearray(json.dumps({"error": message}).encode()))
 
 
 class Hub(FaultyServer):
-    """A hub with one repository. Its address is another host name than that of `blobs`, to which it redirects."""
+    """A hub with one repository. Its address is another host name than that of `blobs`, to which it
+    redirects.
+    """
 
     def __init__(self) -> None:
         super().__init__(_HubApi)

@@ -1,4 +1,6 @@
-"""A web server as people find them: pages of an index, folders without a slash, compression, logins, answers without a length."""
+"""A web server as people find them: pages of an index, folders without a slash, compression,
+logins, answers without a length.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from .proxy import Answer
 from .web import Web, _Static
 
-LOGIN = b"<!DOCTYPE html>\n<html><body><form action='/login'><input type='password' name='p'></form></body></html>\n"
+LOGIN = (
+    b"<!DOCTYPE html>\n<html><body><form action='/login'><input type='password'"
+    b" name='p'></form></body></html>\n"
+)
 
 
 class _Wild(_Static):
@@ -27,7 +32,11 @@ class _Wild(_Static):
         if path == "/login":
             return Answer(200, {"Content-Type": "text/html"}, bytearray(LOGIN), str(len(LOGIN)))
         if path not in web.files and any(each.startswith(f"{path}/") for each in web.files):
-            return Answer(301, {"Location": quote(f"{path}/")}, bytearray(), "0") if web.redirects else self._page(f"{path}/")
+            return (
+                Answer(301, {"Location": quote(f"{path}/")}, bytearray(), "0")
+                if web.redirects
+                else self._page(f"{path}/")
+            )
         if path in web.files and web.encodes(path):
             body = gzip.compress(web.files[path][0], mtime=0)
             headers = {"Content-Encoding": "gzip"} if web.says_so else {}
@@ -44,10 +53,16 @@ class _Wild(_Static):
         links = [f"<a href='{quote(name)}'>{name}</a>" for name in names]
         number = int(parse_qs(urlsplit(self.path).query).get("page", ["1"])[0])
         if web.page_size and len(links) > web.page_size:
-            links = [*links[web.page_size * (number - 1) :][: web.page_size], f"<a href='{web.next_page.format(number + 1)}'>more</a>"]
+            links = [
+                *links[web.page_size * (number - 1) :][: web.page_size],
+                f"<a href='{web.next_page.format(number + 1)}'>more</a>",
+            ]
         sorts = "<a href='?C=N;O=D'>Name</a> <a href='?sort=name&amp;order=asc'>Size</a>"
         rows = "\n".join(links)
-        page = f"<html><body><h1>Index of {folder}</h1>{sorts}<a href='../'>../</a>\n{rows}\n</body></html>\n".encode()
+        page = (
+            f"<html><body><h1>Index of {folder}</h1>{sorts}<a"
+            f" href='../'>../</a>\n{rows}\n</body></html>\n".encode()
+        )
         return Answer(200, {"Content-Type": "text/html"}, bytearray(page), str(len(page)))
 
 

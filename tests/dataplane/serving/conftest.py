@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dataplane.serving.environment import IN_A_TEST_SECONDS, Environment, Unavailable, environment
+from tests.dataplane.serving.environment import (
+    IN_A_TEST_SECONDS,
+    Environment,
+    Unavailable,
+    environment,
+)
 from tests.dataplane.serving.triton_stand import binary
 
 

@@ -1,7 +1,9 @@
-"""Builds the environments that real servers run in, apart from the project's own: `python -m tests.dataplane.serving.environment`.
+"""Builds the environments that real servers run in, apart from the project's own: `python -m
+tests.dataplane.serving.environment`.
 
-Each is a virtual environment of hash-locked packages (`environments/<name>.lock`), built once and kept by the hash of its
-lock under ~/.cache/inferplan/test-environments (/var/tmp if that lies below /tmp). Whatever hinders a build is said as `Unavailable`, never guessed around.
+Each is a virtual environment of hash-locked packages (`environments/<name>.lock`), built once and
+kept by the hash of its lock under ~/.cache/inferplan/test-environments (/var/tmp if that lies below
+/tmp). Whatever hinders a build is said as `Unavailable`, never guessed around.
 """
 
 from __future__ import annotations
@@ -25,11 +27,14 @@ def _cache() -> Path:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     # A pod's volume covers /tmp, and a server that lies below it would be gone.
     elsewhere = Path("/var/tmp") / f"inferplan-{os.getuid()}"  # noqa: S108 - kept between runs, as a cache is
-    return (elsewhere if folder.is_relative_to("/tmp") else folder) / "inferplan" / "test-environments"  # noqa: S108 - the folder that volumes cover
+    return (
+        (elsewhere if folder.is_relative_to("/tmp") else folder) / "inferplan" / "test-environments"  # noqa: S108 - the folder that volumes cover
+    )
 
 
 CACHE = _cache()
-# How long a build may take in the set-up, and in a test that finds none: less than the test itself may.
+# How long a build may take in the set-up, and in a test that finds none: less than the test itself
+# may.
 _BUILD_SECONDS = 1200
 IN_A_TEST_SECONDS = 480
 _PATIENT = {"UV_HTTP_RETRIES": "8", "UV_HTTP_TIMEOUT": "120"}
@@ -37,8 +42,12 @@ _ASK = (
     "import json, sys, sysconfig; v = sysconfig.get_config_var; "
     "print(json.dumps([sys.version, list(sys.version_info[:3]), v('LIBDIR'), v('INSTSONAME')]))"
 )
-# Asked of the library itself, since a library of another patch level than its standard library breaks the server's stub.
-_ASK_LIBRARY = "import ctypes, sys; f = ctypes.CDLL(sys.argv[1]).Py_GetVersion; f.restype = ctypes.c_char_p; print(f().decode().split()[0])"
+# Asked of the library itself, since a library of another patch level than its standard library
+# breaks the server's stub.
+_ASK_LIBRARY = (
+    "import ctypes, sys; f = ctypes.CDLL(sys.argv[1]).Py_GetVersion; f.restype = ctypes.c_char_p;"
+    " print(f().decode().split()[0])"
+)
 
 
 class Unavailable(Exception):  # noqa: N818 - a test reads it as a reason to skip, not as an error
@@ -47,7 +56,9 @@ class Unavailable(Exception):  # noqa: N818 - a test reads it as a reason to ski
 
 @dataclass(frozen=True)
 class Environment:
-    """A built environment: its interpreter and where the interpreter's shared library lies, None where none is needed."""
+    """A built environment: its interpreter and where the interpreter's shared library lies, None
+    where none is needed.
+    """
 
     root: Path
     library: Path | None
@@ -72,11 +83,16 @@ class _Interpreter:
 
 
 def environment(name: str, seconds: float = _BUILD_SECONDS) -> Environment:
-    """The environment of `environments/<name>.lock`, built now within `seconds` if it is not there. Raises Unavailable with the reason."""
+    """The environment of `environments/<name>.lock`, built now within `seconds` if it is not there.
+    Raises Unavailable with the reason.
+    """
     lock = LOCKS / f"{name}.lock"
     interpreter = _with_library() if name == "triton" else _described(sys.executable)
     if interpreter is None:
-        raise Unavailable("no Python between 3.11 and 3.13 with its shared library is here; apt-get install libpython3.11 python3.11-venv")
+        raise Unavailable(
+            "no Python between 3.11 and 3.13 with its shared library is here; apt-get install"
+            " libpython3.11 python3.11-venv"
+        )
     key = hashlib.sha256(lock.read_bytes() + interpreter.version.encode()).hexdigest()[:24]
     root = CACHE / key
     built = Environment(root, interpreter.library)
@@ -99,17 +115,48 @@ def environment(name: str, seconds: float = _BUILD_SECONDS) -> Environment:
 
 def _build(interpreter: _Interpreter, lock: Path, built: Environment, seconds: float) -> None:
     shutil.rmtree(built.root, ignore_errors=True)
-    uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+    uv = shutil.which(
+        "uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    )
     if uv is None:
         raise Unavailable("uv is not installed. Run make setup")
     for command in (
-        [uv, "venv", "--quiet", "--no-python-downloads", "--python", interpreter.path, str(built.root)],
-        [uv, "pip", "sync", "--quiet", "--python", str(built.python), "--require-hashes", "--only-binary", ":all:", str(lock)],
+        [
+            uv,
+            "venv",
+            "--quiet",
+            "--no-python-downloads",
+            "--python",
+            interpreter.path,
+            str(built.root),
+        ],
+        [
+            uv,
+            "pip",
+            "sync",
+            "--quiet",
+            "--python",
+            str(built.python),
+            "--require-hashes",
+            "--only-binary",
+            ":all:",
+            str(lock),
+        ],
     ):
         try:
-            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=seconds, env={**_PATIENT, **os.environ})
+            done = subprocess.run(
+                command,
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+                env={**_PATIENT, **os.environ},
+            )
         except subprocess.TimeoutExpired:
-            raise Unavailable(f"{' '.join(command[:3])} did not finish in {seconds:.0f} s; see whether the package index answers") from None
+            raise Unavailable(
+                f"{' '.join(command[:3])} did not finish in {seconds:.0f} s; see whether the"
+                " package index answers"
+            ) from None
         if done.returncode:
             said = done.stderr.strip().splitlines() or ["it said nothing"]
             raise Unavailable(f"{' '.join(command[:3])} failed: {said[-1]}")
@@ -117,12 +164,24 @@ def _build(interpreter: _Interpreter, lock: Path, built: Environment, seconds: f
 
 
 def _with_library() -> _Interpreter | None:
-    """An interpreter whose shared library is of the same patch level, which tritonserver's python stub loads."""
-    return next((each for each in _candidates() if each.library is not None and (3, 11) <= each.release < (3, 14)), None)
+    """An interpreter whose shared library is of the same patch level, which tritonserver's python
+    stub loads.
+    """
+    return next(
+        (
+            each
+            for each in _candidates()
+            if each.library is not None and (3, 11) <= each.release < (3, 14)
+        ),
+        None,
+    )
 
 
 def _candidates() -> Iterator[_Interpreter]:
-    seen = [sys.executable, *(f"/usr/{local}bin/python3.{minor}" for local in ("", "local/") for minor in (11, 12, 13))]
+    seen = [
+        sys.executable,
+        *(f"/usr/{local}bin/python3.{minor}" for local in ("", "local/") for minor in (11, 12, 13)),
+    ]
     for path in seen:
         found = _described(path) if Path(path).exists() else None
         if found is not None:
@@ -135,13 +194,20 @@ def _described(path: str) -> _Interpreter | None:
         return None
     version, release, directory, soname = json.loads(done.stdout)
     library = Path(directory or "/nowhere") / (soname or "none")
-    return _Interpreter(path, version, tuple(release), library.parent if _same_release(path, library, release) else None)
+    return _Interpreter(
+        path,
+        version,
+        tuple(release),
+        library.parent if _same_release(path, library, release) else None,
+    )
 
 
 def _same_release(path: str, library: Path, release: list[int]) -> bool:
     if ".so" not in library.name or not library.exists():
         return False
-    done = subprocess.run([path, "-I", "-c", _ASK_LIBRARY, str(library)], check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        [path, "-I", "-c", _ASK_LIBRARY, str(library)], check=False, capture_output=True, text=True
+    )
     return done.stdout.strip() == ".".join(map(str, release))
 
 
@@ -151,7 +217,9 @@ def _main() -> int:
             environment(lock.stem)
         except Unavailable as reason:
             print(
-                f"  going on without the environment {lock.stem}: {reason}; the tests that need it are skipped and say so", file=sys.stderr
+                f"  going on without the environment {lock.stem}: {reason}; the tests that need it"
+                " are skipped and say so",
+                file=sys.stderr,
             )
     return 0
 

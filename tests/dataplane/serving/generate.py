@@ -1,4 +1,5 @@
-"""Runs a generator that inferplan ships, in the environment that has its library: `python generate.py SOURCE WEIGHTS PARAMETERS`.
+"""Runs a generator that inferplan ships, in the environment that has its library: `python
+generate.py SOURCE WEIGHTS PARAMETERS`.
 
 PARAMETERS is JSON, strings by name. What it answers is printed as JSON, on the last line.
 """
@@ -23,8 +24,12 @@ def main(source: str, weights: str, parameters: str) -> None:
         "pieces": [list(generator.stream(row, lambda: False)) for row in ROWS],
     }
     with ThreadPoolExecutor(max_workers=len(ROWS)) as threads:
-        said["beside"] = list(threads.map(lambda row: "".join(generator.stream(row, lambda: False)), ROWS))
-    left = generator.stream(("a longer prompt", 200, 0.0), iter([False, False, *[True] * 400]).__next__)
+        said["beside"] = list(
+            threads.map(lambda row: "".join(generator.stream(row, lambda: False)), ROWS)
+        )
+    left = generator.stream(
+        ("a longer prompt", 200, 0.0), iter([False, False, *[True] * 400]).__next__
+    )
     said["given up"] = len("".join(left))
     said["after"] = generator.generate(ROWS[:1])
     if hasattr(generator, "close"):

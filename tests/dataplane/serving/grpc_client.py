@@ -1,7 +1,9 @@
-"""Calls a Triton server over gRPC, in the environment of the server's own client: `python grpc_client.py URL CALLS [METADATA...]`.
+"""Calls a Triton server over gRPC, in the environment of the server's own client: `python
+grpc_client.py URL CALLS [METADATA...]`.
 
-CALLS is JSON, a list of [model, {input: [type, values]}, streamed]; for each, the list of text_output of every answer is printed.
-METADATA is JSON, what goes with every call; with several, all calls are made with each.
+CALLS is JSON, a list of [model, {input: [type, values]}, streamed]; for each, the list of
+text_output of every answer is printed. METADATA is JSON, what goes with every call; with several,
+all calls are made with each.
 """
 
 import contextlib
@@ -20,7 +22,10 @@ def main(url, calls, *metadata):
     answers = []
     for each in metadata or [None]:
         with triton.InferenceServerClient(url) as client:
-            answers += [(_stream if streamed else _infer)(client, model, inputs, each) for model, inputs, streamed in calls]
+            answers += [
+                (_stream if streamed else _infer)(client, model, inputs, each)
+                for model, inputs, streamed in calls
+            ]
     print(json.dumps(answers))
 
 
@@ -37,7 +42,10 @@ def _inputs(given):
 
 def _texts(result):
     name = result.get_response().outputs[0].name
-    return [each.decode() if isinstance(each, bytes) else each.item() for each in result.as_numpy(name).reshape(-1)]
+    return [
+        each.decode() if isinstance(each, bytes) else each.item()
+        for each in result.as_numpy(name).reshape(-1)
+    ]
 
 
 def _infer(client, model, inputs, metadata):

@@ -1,4 +1,6 @@
-"""A streaming server of OpenAI's chat completions in miniature: it answers with the prompt's words backwards, one event a word."""
+"""A streaming server of OpenAI's chat completions in miniature: it answers with the prompt's words
+backwards, one event a word.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from tests.patience import PATIENCE_SECONDS
 
 
 class OpenAiDouble:
-    """Serves on a free loopback port from threads of its own. `bodies` holds what was asked; a prompt "fail" ends in an error event.
+    """Serves on a free loopback port from threads of its own. `bodies` holds what was asked; a
+    prompt "fail" ends in an error event.
 
     After the first event of an answer it waits for `go_on`, which is set unless a test clears it.
     """
@@ -28,7 +31,9 @@ class OpenAiDouble:
         self._server.shutdown()
         self._server.server_close()
 
-    def _handler(double: OpenAiDouble) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - inside, self is the handler's
+    def _handler(
+        double: OpenAiDouble,  # noqa: N805 - inside, self is the handler's
+    ) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -60,12 +65,33 @@ def _events(body: dict[str, Any]) -> list[Any]:
         prompt = "".join(part.get("text", "") for part in prompt)
     if prompt == "fail":
         return [{"error": {"message": "the engine died", "type": "server_error"}}]
-    words = prompt.split()[::-1][: body.get("max_tokens") or body.get("max_completion_tokens") or 16]
-    common = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
+    words = prompt.split()[::-1][
+        : body.get("max_tokens") or body.get("max_completion_tokens") or 16
+    ]
+    common = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 0,
+        "model": body["model"],
+    }
     pieces = [word if number == 0 else f" {word}" for number, word in enumerate(words)]
     answers = [
-        {**common, "choices": [{"index": 0, "delta": {"role": "assistant", "content": piece}, "finish_reason": None}]} for piece in pieces
+        {
+            **common,
+            "choices": [
+                {
+                    "index": 0,
+                    "delta": {"role": "assistant", "content": piece},
+                    "finish_reason": None,
+                }
+            ],
+        }
+        for piece in pieces
     ]
     last = {**common, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-    usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": len(words), "total_tokens": len(prompt.split()) + len(words)}
+    usage = {
+        "prompt_tokens": len(prompt.split()),
+        "completion_tokens": len(words),
+        "total_tokens": len(prompt.split()) + len(words),
+    }
     return [*answers, last, {**common, "choices": [], "usage": usage}, "[DONE]"]

@@ -1,4 +1,6 @@
-"""Runs a Serve configuration on a Ray of its own until its standard input ends: `python ray_server.py CONFIG PORT PORT PORT PORT`, CONFIG as YAML text."""
+"""Runs a Serve configuration on a Ray of its own until its standard input ends: `python
+ray_server.py CONFIG PORT PORT PORT PORT`, CONFIG as YAML text.
+"""
 
 import inspect
 import sys
@@ -13,13 +15,20 @@ from ray.serve.config import HTTPOptions
 from ray.serve.context import _get_global_client
 from ray.serve.schema import ServeDeploySchema
 
-AGENTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
+AGENTS = (
+    "metrics_agent_port",
+    "metrics_export_port",
+    "dashboard_agent_listen_port",
+    "runtime_env_agent_port",
+)
 # Serve gives up on its own proxy after a minute, which a busy machine may take to import it.
 api.HTTP_PROXY_TIMEOUT = client.HTTP_PROXY_TIMEOUT = 600
 
 
 def with_ports(ports):
-    """Has Ray's node know where its agents listen before they start: it ends when they have not said so after 15 s, which nothing changes."""
+    """Has Ray's node know where its agents listen before they start: it ends when they have not
+    said so after 15 s, which nothing changes.
+    """
     start, given = services.start_raylet, dict(zip(AGENTS, map(int, ports), strict=True))
 
     def started(*arguments, **named):
@@ -32,12 +41,16 @@ def with_ports(ports):
 
 
 def main(text, *ports):
-    """Deploys the configuration as the dashboard does for KubeRay, says READY once every application runs, and ends with its input."""
+    """Deploys the configuration as the dashboard does for KubeRay, says READY once every
+    application runs, and ends with its input.
+    """
     config = ServeDeploySchema.model_validate(yaml.safe_load(text))
     with_ports(ports)
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        serve.start(http_options=HTTPOptions(host=config.http_options.host, port=config.http_options.port))
+        serve.start(
+            http_options=HTTPOptions(host=config.http_options.host, port=config.http_options.port)
+        )
         _get_global_client().deploy_apps(config, _blocking=True)
         print("READY", flush=True)
         sys.stdin.read()

@@ -1,4 +1,6 @@
-"""The test stand for TensorRT-LLM: what runs on cards is stood in for, everything around it is what the component generates."""
+"""The test stand for TensorRT-LLM: what runs on cards is stood in for, everything around it is what
+the component generates.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from inferplan.components.serving.tensorrt_llm.models import repository_files
 from inferplan.components.serving.tensorrt_llm.service import command
 from inferplan.components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from tests.dataplane.serving.environment import Environment
-from tests.dataplane.serving.triton_stand import GAUDI, PATIENT, START_SECONDS, Binary, Triton, write
+from tests.dataplane.serving.triton_stand import (
+    GAUDI,
+    PATIENT,
+    START_SECONDS,
+    Binary,
+    Triton,
+    write,
+)
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
@@ -33,7 +42,8 @@ tokenizer.decoder = decoders.ByteLevel()
 PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>").save_pretrained(sys.argv[1])
 """
 
-# In the place of the backend tensorrtllm, under the configuration that names it: says the prompt again, up to a stop word, a token an answer if asked to.
+# In the place of the backend tensorrtllm, under the configuration that names it: says the prompt
+# again, up to a stop word, a token an answer if asked to.
 ECHO = """
 import json, os, time
 import numpy as np
@@ -84,18 +94,33 @@ class TritonPythonModel:
 def spec_of(**fields: Any) -> TensorrtLlmSpec:
     """A TensorRT-LLM service on ports that are free now."""
     ports = {"http": free_port(), "grpc": free_port(), "metrics": free_port()}
-    base = {"engine": "tensorrt-llm", "weights": {"store": "shared", "path": "llm"}, "pool": "cards", "ports": ports, "drainSeconds": 60}
+    base = {
+        "engine": "tensorrt-llm",
+        "weights": {"store": "shared", "path": "llm"},
+        "pool": "cards",
+        "ports": ports,
+        "drainSeconds": 60,
+    }
     return TensorrtLlmSpec.model_validate({**base, "preheat": {"into": "shared"}, **fields})
 
 
 def tokenizer(environment: Environment, directory: Path) -> None:
-    """Saves a tokenizer of single bytes in `directory`, as a model's own directory holds one, and makes room for engines beside it."""
+    """Saves a tokenizer of single bytes in `directory`, as a model's own directory holds one, and
+    makes room for engines beside it.
+    """
     (directory / "engines").mkdir()
-    subprocess.run([str(environment.python), "-c", TOKENIZER, str(directory)], check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+    subprocess.run(
+        [str(environment.python), "-c", TOKENIZER, str(directory)],
+        check=True,
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+    )
 
 
 def with_backend(server: Binary, name: str, source: str, directory: Path) -> Binary:
-    """`server` with one backend more, written in Python, so that configurations that name it are loaded as they are."""
+    """`server` with one backend more, written in Python, so that configurations that name it are
+    loaded as they are.
+    """
     shutil.copytree(server.backends, directory)
     write({f"{name}/model.py": source}, directory)
     return replace(server, backends=directory)
@@ -103,26 +128,48 @@ def with_backend(server: Binary, name: str, source: str, directory: Path) -> Bin
 
 def generated(spec: TensorrtLlmSpec, weights: Path) -> dict[str, str]:
     """The repository's files as the component makes them."""
-    return repository_files(spec, weights=str(weights), engines=str(weights / "engines"), target=GAUDI)
+    return repository_files(
+        spec, weights=str(weights), engines=str(weights / "engines"), target=GAUDI
+    )
 
 
 @contextmanager
-def ranks(server: Binary, spec: TensorrtLlmSpec, files: Mapping[str, str], directory: Path, *, key: str) -> Iterator[Triton]:
-    """The container's own command on `files`, with mpirun of the environment; ready, and stopped by its process id."""
+def ranks(
+    server: Binary, spec: TensorrtLlmSpec, files: Mapping[str, str], directory: Path, *, key: str
+) -> Iterator[Triton]:
+    """The container's own command on `files`, with mpirun of the environment; ready, and stopped by
+    its process id.
+    """
     write({path: text for path, text in files.items() if not path.startswith("launch/")}, directory)
     launcher = directory.parent / "ranks.py"
     launcher.write_text(files["launch/ranks.py"])
     quiet = tuple(f"--{kind}-address=127.0.0.1" for kind in ("http", "grpc", "metrics"))
-    options = (f"--backend-directory={server.backends}", f"--cache-directory={server.home / 'caches'}", PATIENT, *quiet)
-    rights = dict.fromkeys(("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT"), "1")
+    options = (
+        f"--backend-directory={server.backends}",
+        f"--cache-directory={server.home / 'caches'}",
+        PATIENT,
+        *quiet,
+    )
+    rights = dict.fromkeys(
+        ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT"), "1"
+    )
     # Open MPI 5 starts no more ranks than there are cores, and this machine may have one.
     rights |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
     path = os.pathsep.join([str(server.home / "bin"), server.variables["PATH"]])
     variables = {**server.variables, **rights, "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PATH": path}
-    whole = command(spec, key=key, repository=str(directory), launcher=str(launcher), options=options)
+    whole = command(
+        spec, key=key, repository=str(directory), launcher=str(launcher), options=options
+    )
     log = directory.parent / f"{directory.name}.log"
     with log.open("w") as said:
-        process = subprocess.Popen(whole, env=variables, stdout=said, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        process = subprocess.Popen(
+            whole,
+            env=variables,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
     triton = Triton(server, spec, process)
     try:
         _await_ready(triton, log)

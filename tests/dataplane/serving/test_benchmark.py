@@ -1,4 +1,6 @@
-"""The program of the benchmark's Job with the real aiperf: two services behind the real gateway, one table."""
+"""The program of the benchmark's Job with the real aiperf: two services behind the real gateway,
+one table.
+"""
 
 from __future__ import annotations
 
@@ -51,25 +53,58 @@ def aiperf():
 
 @pytest.fixture
 def writer(tritonserver, tmp_path):
-    """Two text models of a real tritonserver that checks its own key: one answers in pieces, one requires `max_tokens` and answers at once."""
-    pieces = {"kind": "textGeneration", "maxBatchSize": 8, "streaming": True, "generator": GENERATOR}
+    """Two text models of a real tritonserver that checks its own key: one answers in pieces, one
+    requires `max_tokens` and answers at once.
+    """
+    pieces = {
+        "kind": "textGeneration",
+        "maxBatchSize": 8,
+        "streaming": True,
+        "generator": GENERATOR,
+    }
     inputs = {"text_input": TEXT, "max_tokens": {"dataType": "TYPE_UINT32", "dims": [1]}}
-    whole = {"kind": "python", "input": inputs, "output": {"text_output": TEXT}, "code": ECHO.format("text_input", "text_output", "given")}
+    whole = {
+        "kind": "python",
+        "input": inputs,
+        "output": {"text_output": TEXT},
+        "code": ECHO.format("text_input", "text_output", "given"),
+    }
     spec_ = spec_of({"pieces": pieces, "python": whole}, consumers=["team"])
     files = generated(spec_, tmp_path)
-    with running(tritonserver, spec_, files, tmp_path / "repository", *key_args(keys.server_key(SEED, "writer"))):
-        yield replace(triton_endpoint("writer", spec_, SecretRef(name="writer-server-key", key="api-key")), host="127.0.0.1")
+    with running(
+        tritonserver,
+        spec_,
+        files,
+        tmp_path / "repository",
+        *key_args(keys.server_key(SEED, "writer")),
+    ):
+        yield replace(
+            triton_endpoint("writer", spec_, SecretRef(name="writer-server-key", key="api-key")),
+            host="127.0.0.1",
+        )
 
 
 @pytest.mark.timeout(1200)
-def test_the_real_tool_measures_services_of_two_engines_and_the_table_has_a_line_for_each(aiperf, writer, tmp_path):
+def test_the_real_tool_measures_services_of_two_engines_and_the_table_has_a_line_for_each(
+    aiperf, writer, tmp_path
+):
     tokenizer = tmp_path / "tokenizer"
-    subprocess.run([str(aiperf.python), "-c", TOKENIZER, str(tokenizer)], check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+    subprocess.run(
+        [str(aiperf.python), "-c", TOKENIZER, str(tokenizer)],
+        check=True,
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+    )
     doubles = [OpenAiDouble(), OpenAiDouble()]
-    endpoints = {name: endpoint(name, double.port, ("team",)) for name, double in zip(("one", "two"), doubles, strict=True)}
+    endpoints = {
+        name: endpoint(name, double.port, ("team",))
+        for name, double in zip(("one", "two"), doubles, strict=True)
+    }
     endpoints["writer"] = writer
     (tmp_path / "gateway").mkdir()
-    proxy = Proxy(tmp_path / "gateway").run(spec(), list(endpoints.values()), {"team": consumer(keys=[1])})
+    proxy = Proxy(tmp_path / "gateway").run(
+        spec(), list(endpoints.values()), {"team": consumer(keys=[1])}
+    )
     written = {
         "models": ["one", "two", "writer/pieces", "writer/python"],
         "consumer": "team",
@@ -77,13 +112,31 @@ def test_the_real_tool_measures_services_of_two_engines_and_the_table_has_a_line
         "promptTokens": [20],
         "outputTokens": 4,
     }
-    plan = plan_of(BenchmarkSpec.model_validate({**written, "concurrency": [2], "requests": 6, "waitSeconds": 0}), endpoints)
-    here = json.dumps({**plan, "tokenizer": str(tokenizer)}).replace("http://gateway", f"http://127.0.0.1:{proxy.port}")
+    plan = plan_of(
+        BenchmarkSpec.model_validate(
+            {**written, "concurrency": [2], "requests": 6, "waitSeconds": 0}
+        ),
+        endpoints,
+    )
+    here = json.dumps({**plan, "tokenizer": str(tokenizer)}).replace(
+        "http://gateway", f"http://127.0.0.1:{proxy.port}"
+    )
     path = os.pathsep.join([str(aiperf.root / "bin"), os.environ["PATH"]])
-    environ = {**os.environ, "PATH": path, "BENCHMARK": here, "API_KEY": proxy.key("team"), "ARTIFACTS": str(tmp_path / "out")}
+    environ = {
+        **os.environ,
+        "PATH": path,
+        "BENCHMARK": here,
+        "API_KEY": proxy.key("team"),
+        "ARTIFACTS": str(tmp_path / "out"),
+    }
     try:
         done = subprocess.run(
-            [sys.executable, str(Path(compare.__file__))], env=environ, capture_output=True, text=True, timeout=900, check=False
+            [sys.executable, str(Path(compare.__file__))],
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
         )
     finally:
         proxy.stop()
@@ -91,10 +144,16 @@ def test_the_real_tool_measures_services_of_two_engines_and_the_table_has_a_line
             double.stop()
     assert done.returncode == 0, done.stderr[-3000:]
     lines = [line.split() for line in done.stdout.splitlines()[2:6]]
-    assert [line[:5] for line in lines] == [[name, "20", "2", "6", "0"] for name in ("one", "two", "writer/pieces", "writer/python")]
-    # Tokens a second, and the three percentiles of the first token's time: measured for every service.
+    assert [line[:5] for line in lines] == [
+        [name, "20", "2", "6", "0"] for name in ("one", "two", "writer/pieces", "writer/python")
+    ]
+    # Tokens a second, and the three percentiles of the first token's time: measured for every
+    # service.
     assert all(float(figure) > 0 for line in lines for figure in line[5:9])
     # The same prompts went to both.
-    prompts = [sorted(json.dumps(body["messages"]) for body in double.bodies if body.get("messages")) for double in doubles]
+    prompts = [
+        sorted(json.dumps(body["messages"]) for body in double.bodies if body.get("messages"))
+        for double in doubles
+    ]
     assert prompts[0] == prompts[1]
     assert proxy.key("team") not in done.stdout + done.stderr

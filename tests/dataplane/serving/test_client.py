@@ -1,4 +1,6 @@
-"""What `inferplan call` prints, and what the code of `inferplan snippet` prints when it is run: through a real gateway, against real servers."""
+"""What `inferplan call` prints, and what the code of `inferplan snippet` prints when it is run:
+through a real gateway, against real servers.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from inferplan.cli.main import run
+from inferplan.commands.main import run
 from inferplan.components.gateway import keys
 from inferplan.components.serving.triton.service import key_args
-from inferplan.operations.contract import contract_of
-from inferplan.operations.workspace import open_workspace
+from inferplan.workspace.contract import contract_of
+from inferplan.workspace.workspace import open_workspace
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.stand import Proxy, consumer, spec
 from tests.dataplane.serving.openai_double import OpenAiDouble
@@ -30,7 +32,9 @@ from tests.patience import PATIENCE_SECONDS
 ROOT = Path(__file__).resolve().parents[3]
 STACK = (ROOT / "docs" / "engines" / "Pulumi.triton.yaml").read_text()
 GENERATION = {"kind": "textGeneration", "maxBatchSize": 8, "generator": GENERATOR}
-WEIGHTS = "{store: weights, path: llama, revision: 8afb486c1db24fe5011ec46dfbe5b5dccdb575c2, size: 16Gi}"
+WEIGHTS = (
+    "{store: weights, path: llama, revision: 8afb486c1db24fe5011ec46dfbe5b5dccdb575c2, size: 16Gi}"
+)
 FP32, INT64 = ({"dataType": f"TYPE_{kind}", "dims": [2, -1]} for kind in ("FP32", "INT64"))
 ADD = """
 import numpy as np
@@ -81,7 +85,9 @@ class Done:
 
 @dataclass(frozen=True)
 class Stand:
-    """A stack file, the gateway in front of its models, and what tells the code where the gateway is."""
+    """A stack file, the gateway in front of its models, and what tells the code where the gateway
+    is.
+    """
 
     stack: Path
     proxy: Proxy
@@ -90,7 +96,9 @@ class Stand:
     python: Path
 
     def run(self, *arguments: str, **variables: str) -> Done:
-        """The command in this process: a process of its own would import everything again for each case."""
+        """The command in this process: a process of its own would import everything again for each
+        case.
+        """
         out, err = StringIO(), StringIO()
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             patch.chdir(ROOT)
@@ -101,7 +109,14 @@ class Stand:
         return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
     def where(self, protocol: str = "") -> list[str]:
-        return ["--gateway", f"127.0.0.1:{self.proxy.grpc_port}" if "grpc" in protocol else f"http://127.0.0.1:{self.proxy.port}"]
+        return [
+            "--gateway",
+            (
+                f"127.0.0.1:{self.proxy.grpc_port}"
+                if "grpc" in protocol
+                else f"http://127.0.0.1:{self.proxy.port}"
+            ),
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +128,9 @@ def stand(tritonserver, client_environment, tmp_path_factory):
         STACK[:start]
         + MODELS
         + STACK[end:].replace(
-            "chat: {keys: [1]}", "chat: {keys: [2, 1]}\n    other: {keys: [1]}\n  inferplan:keyHistory: {chat: {issued: 2}}"
+            "chat: {keys: [1]}",
+            "chat: {keys: [2, 1]}\n    other: {keys: [1]}\n  inferplan:keyHistory: {chat:"
+            " {issued: 2}}",
         )
     )
     with pytest.MonkeyPatch.context() as patch:
@@ -126,19 +143,25 @@ def stand(tritonserver, client_environment, tmp_path_factory):
     served = spec_of(repository, accelerators=2)
     guard = key_args(keys.server_key(seed, "writer"))
     chat, app, proxy = OpenAiDouble(), Backend().start(), Proxy(directory, seed=seed)
-    with running(tritonserver, served, generated(served, directory), directory / "repository", *guard):
+    with running(
+        tritonserver, served, generated(served, directory), directory / "repository", *guard
+    ):
         ports = {"openai": chat.port, "ray-serve": app.port, "kserve-v2-grpc": served.ports.grpc}
         here = [
             replace(
                 each,
                 host="127.0.0.1",
-                protocols=tuple(replace(one, port=ports.get(one.kind, served.ports.http)) for one in each.protocols),
+                protocols=tuple(
+                    replace(one, port=ports.get(one.kind, served.ports.http))
+                    for one in each.protocols
+                ),
             )
             for each in exported.values()
         ]
         try:
             proxy.run(spec(), here, {"chat": consumer(keys=[2, 1]), "other": consumer(keys=[1])})
-            # One server stands for all Triton models here, so the gateway has to present one key for all.
+            # One server stands for all Triton models here, so the gateway has to present one key
+            # for all.
             text = (directory / "keys.conf").read_text()
             for model in ("whole", "vision"):
                 text = text.replace(keys.server_key(seed, model), keys.server_key(seed, "writer"))
@@ -161,10 +184,17 @@ def test_a_call_prints_the_answer_by_the_best_protocol_of_the_model(stand, model
 
 @pytest.mark.parametrize(
     ("model", "protocol"),
-    [("chatty", "openai"), ("writer", "kserve-v2-grpc"), ("whole", "kserve-v2-http"), ("whole", "triton-generate")],
+    [
+        ("chatty", "openai"),
+        ("writer", "kserve-v2-grpc"),
+        ("whole", "kserve-v2-http"),
+        ("whole", "triton-generate"),
+    ],
 )
 def test_a_call_prints_the_answer_by_any_protocol_as_long_as_it_may_be(stand, model, protocol):
-    done = stand.run("call", model, PROMPT, "--protocol", protocol, "--max-tokens", "3", *stand.where(protocol))
+    done = stand.run(
+        "call", model, PROMPT, "--protocol", protocol, "--max-tokens", "3", *stand.where(protocol)
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.replace(" ", "") == SHORTENED.replace(" ", "") + "\n"
 
@@ -179,20 +209,42 @@ def test_a_call_of_an_application_goes_to_its_route_or_the_path_that_is_named(st
 @pytest.mark.parametrize(
     ("arguments", "variables", "said"),
     [
-        (["call", "chaty", "x"], {}, "Did you mean 'chatty'? Models in client: app, chatty, locked, vision, whole, writer."),
-        (["call", "locked", "x"], {}, "no consumer may call locked. Add one to models.locked.consumers"),
+        (
+            ["call", "chaty", "x"],
+            {},
+            "Did you mean 'chatty'? Models in client: app, chatty, locked, vision, whole, writer.",
+        ),
+        (
+            ["call", "locked", "x"],
+            {},
+            "no consumer may call locked. Add one to models.locked.consumers",
+        ),
         (["call", "writer", "x", "--consumer", "other"], {}, "other may not call writer; chat may"),
-        (["call", "chatty", "x", "--protocol", "kserve-v2-grpc"], {}, "chatty (vllm) does not speak kserve-v2-grpc. It speaks openai"),
+        (
+            ["call", "chatty", "x", "--protocol", "kserve-v2-grpc"],
+            {},
+            "chatty (vllm) does not speak kserve-v2-grpc. It speaks openai",
+        ),
         (["call", "chatty", "x", "--protocol", "soap"], {}, "--protocol: unknown protocol 'soap'"),
         (["call", "writer", "x", "--protocol", "kserve-v2-http"], {}, "answers in pieces"),
-        (["call", "chatty", "x"], {"INFERPLAN_API_KEY": "ipk_nobody_1_x"}, "chatty answers 401: the API key is missing or not valid"),
+        (
+            ["call", "chatty", "x"],
+            {"INFERPLAN_API_KEY": "ipk_nobody_1_x"},
+            "chatty answers 401: the API key is missing or not valid",
+        ),
         (["call", "chatty", "fail"], {}, "chatty the engine died"),
         (["call", "whole", "fail", "--protocol", "triton-generate"], {}, "the generator failed"),
-        (["snippet", "chatty", "--language", "cobol"], {}, "no code in 'cobol' for openai. Languages: curl, python, javascript"),
+        (
+            ["snippet", "chatty", "--language", "cobol"],
+            {},
+            "no code in 'cobol' for openai. Languages: curl, python, javascript",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_with_what_to_do(stand, arguments, variables, said):
-    done = stand.run(*arguments, *stand.where("grpc" if "kserve-v2-grpc" in arguments else ""), **variables)
+    done = stand.run(
+        *arguments, *stand.where("grpc" if "kserve-v2-grpc" in arguments else ""), **variables
+    )
     assert done.returncode in (1, 2)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -200,7 +252,15 @@ def test_what_cannot_be_is_said_with_what_to_do(stand, arguments, variables, sai
 
 
 def test_a_grpc_call_with_a_key_that_is_refused_says_so(stand):
-    done = stand.run("call", "writer", "x", "--protocol", "kserve-v2-grpc", *stand.where("grpc"), INFERPLAN_API_KEY="ipk_nobody_1_x")
+    done = stand.run(
+        "call",
+        "writer",
+        "x",
+        "--protocol",
+        "kserve-v2-grpc",
+        *stand.where("grpc"),
+        INFERPLAN_API_KEY="ipk_nobody_1_x",
+    )
     assert done.returncode == 1
     assert "writer answers 401: the API key is missing or not valid" in done.stderr
 
@@ -223,13 +283,19 @@ SNIPPETS = [
     ("app", "ray-serve"),
 ]
 HTTP = ("curl", "python", "javascript")
-CASES = [(*each, language) for each in SNIPPETS for language in (("python",) if each[1] == "kserve-v2-grpc" else HTTP)]
+CASES = [
+    (*each, language)
+    for each in SNIPPETS
+    for language in (("python",) if each[1] == "kserve-v2-grpc" else HTTP)
+]
 NODE = shutil.which("node")
 COMMANDS = {"curl": ["bash"], "javascript": [NODE or "node"]}
 
 
 def case(model: str, protocol: str, language: str) -> Any:
-    marks = [pytest.mark.skipif(language == "javascript" and NODE is None, reason="no node on PATH")]
+    marks = [
+        pytest.mark.skipif(language == "javascript" and NODE is None, reason="no node on PATH")
+    ]
     # One template makes the JavaScript of every protocol.
     marks += [pytest.mark.full] if language == "javascript" and protocol != "openai" else []
     return pytest.param(model, protocol, language, marks=marks)
@@ -242,19 +308,43 @@ def code_of(stand: Stand, directory: Path, *options: str) -> tuple[list[str], st
     assert "ipk_" not in made.stdout
     code = directory / "code.mjs"
     code.write_text(made.stdout)
-    return [*COMMANDS.get(options[options.index("--language") + 1], [str(stand.python)]), str(code)], made.stdout
+    return [
+        *COMMANDS.get(options[options.index("--language") + 1], [str(stand.python)]),
+        str(code),
+    ], made.stdout
 
 
 @pytest.mark.parametrize(("model", "protocol", "language"), [case(*each) for each in CASES])
 def test_the_code_that_is_printed_works(stand, tmp_path, model, protocol, language):
-    options = ["--protocol", protocol, "--language", language, "--prompt", PROMPT, "--max-tokens", "3"]
+    options = [
+        "--protocol",
+        protocol,
+        "--language",
+        language,
+        "--prompt",
+        PROMPT,
+        "--max-tokens",
+        "3",
+    ]
     command, _ = code_of(stand, tmp_path, model, *options, *stand.where(protocol))
     environment = {"PATH": os.environ["PATH"], "INFERPLAN_API_KEY": stand.proxy.key("chat", 2)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    done = subprocess.run(
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert text_in(done.stdout, protocol, language) == SHORTENED.replace(" ", "")
     refused = subprocess.run(
-        command, env={**environment, "INFERPLAN_API_KEY": "ipk_x"}, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        command,
+        env={**environment, "INFERPLAN_API_KEY": "ipk_x"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
     assert refused.returncode != 0
     if protocol == "kserve-v2-grpc":
@@ -264,29 +354,49 @@ def test_the_code_that_is_printed_works(stand, tmp_path, model, protocol, langua
 def text_in(printed: str, protocol: str, language: str) -> str:
     """The answer without its spaces: as Python prints it, and out of the JSON that curl prints."""
     if protocol == "ray-serve":
-        # The double echoes the request's line; that it arrived at the application's route is the answer.
+        # The double echoes the request's line; that it arrived at the application's route is the
+        # answer.
         return SHORTENED.replace(" ", "") if json.loads(printed)["target"] == "/rag" else printed
     if language != "python":
-        strings = {"openai": r'"content": "((?:[^"\\]|\\.)*)"', "triton-generate": r'"text_output":"((?:[^"\\]|\\.)*)"'}
+        strings = {
+            "openai": r'"content": "((?:[^"\\]|\\.)*)"',
+            "triton-generate": r'"text_output":"((?:[^"\\]|\\.)*)"',
+        }
         pattern = strings.get(protocol, r'"data":\["((?:[^"\\]|\\.)*)"')
         printed = "".join(json.loads(f'"{piece}"') for piece in re.findall(pattern, printed))
     return "".join(printed.split())
 
 
-@pytest.mark.parametrize("language", [pytest.param(each, marks=case("", "openai", each).marks) for each in HTTP])
+@pytest.mark.parametrize(
+    "language", [pytest.param(each, marks=case("", "openai", each).marks) for each in HTTP]
+)
 def test_code_for_any_tensors_is_answered_by_the_real_server(stand, tmp_path, language):
     options = ["vision", "--language", language, "--prompt", PROMPT, *stand.where()]
     command, code = code_of(stand, tmp_path, *options)
     assert "more (INT64 [1, 2, 1])" in code
     environment = {"PATH": os.environ["PATH"], "INFERPLAN_API_KEY": stand.proxy.key("chat", 2)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    done = subprocess.run(
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     # 0.5 of x, 1 of n and 1 for true, in both rows; the text comes back in capitals.
     assert len(re.findall(r"2\.5", done.stdout)) == 2
     assert "TEST" in done.stdout
     assert "$HOME" in done.stdout
     environment["INFERPLAN_API_KEY"] = "ipk_x"
-    denied = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    denied = subprocess.run(
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
     assert denied.returncode != 0
 
 

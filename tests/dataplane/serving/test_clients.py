@@ -1,6 +1,8 @@
-"""Clients of the OpenAI API with three values, base URL, key and model, through the real gateway to a server that speaks the protocol.
+"""Clients of the OpenAI API with three values, base URL, key and model, through the real gateway to
+a server that speaks the protocol.
 
-The SDKs for Python and JavaScript, LangChain and LiteLLM are installed from their registries in environments of their own.
+The SDKs for Python and JavaScript, LangChain and LiteLLM are installed from their registries in
+environments of their own.
 """
 
 from __future__ import annotations
@@ -78,7 +80,9 @@ AUDIO = b"RIFF\r\n--\x00\xff" * 20_000
 
 
 class _Engine(BaseHTTPRequestHandler):
-    """Answers chats with the prompt's words backwards, embeddings with their number, and audio with its size."""
+    """Answers chats with the prompt's words backwards, embeddings with their number, and audio with
+    its size.
+    """
 
     protocol_version = "HTTP/1.1"
 
@@ -88,10 +92,20 @@ class _Engine(BaseHTTPRequestHandler):
             head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
             parts = {
                 part.get_param("name", header="content-disposition"): part
-                for part in BytesParser(EmailMessage, policy=HTTP).parsebytes(head + body).iter_parts()
+                for part in (
+                    BytesParser(EmailMessage, policy=HTTP).parsebytes(head + body).iter_parts()
+                )
             }
-            audio, model = parts["file"].get_payload(decode=True), parts["model"].get_content().strip()
-            self._send("application/json", json.dumps({"text": f"{model} {len(audio) if isinstance(audio, bytes) else audio}"}))
+            audio, model = (
+                parts["file"].get_payload(decode=True),
+                parts["model"].get_content().strip(),
+            )
+            self._send(
+                "application/json",
+                json.dumps(
+                    {"text": f"{model} {len(audio) if isinstance(audio, bytes) else audio}"}
+                ),
+            )
             return
         asked = json.loads(body)
         if self.path == "/v1/embeddings":
@@ -103,16 +117,32 @@ class _Engine(BaseHTTPRequestHandler):
         words = asked["messages"][-1]["content"].split()[::-1]
         common = {"id": "c", "created": 0, "model": asked["model"]}
         if not asked.get("stream"):
-            choice = {"index": 0, "message": {"role": "assistant", "content": " ".join(words)}, "finish_reason": "stop"}
+            choice = {
+                "index": 0,
+                "message": {"role": "assistant", "content": " ".join(words)},
+                "finish_reason": "stop",
+            }
             usage = {"prompt_tokens": 3, "completion_tokens": 3, "total_tokens": 6}
-            self._send("application/json", json.dumps({**common, "object": "chat.completion", "choices": [choice], "usage": usage}))
+            self._send(
+                "application/json",
+                json.dumps(
+                    {**common, "object": "chat.completion", "choices": [choice], "usage": usage}
+                ),
+            )
             return
         deltas: list[dict[str, Any]] = [
-            {"role": "assistant", "content": word if number == 0 else f" {word}"} for number, word in enumerate(words)
+            {"role": "assistant", "content": word if number == 0 else f" {word}"}
+            for number, word in enumerate(words)
         ]
         chunk = {**common, "object": "chat.completion.chunk"}
-        events = [json.dumps({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}) for delta in deltas]
-        events += [json.dumps({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}), "[DONE]"]
+        events = [
+            json.dumps({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+            for delta in deltas
+        ]
+        events += [
+            json.dumps({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}),
+            "[DONE]",
+        ]
         self._send("text/event-stream", "".join(f"data: {event}\n\n" for event in events))
 
     def _send(self, media_type: str, text: str) -> None:
@@ -128,7 +158,9 @@ class _Engine(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory):
-    """The three values of a client, in the variables that OpenAI's SDKs read: the consumer may call the route alone."""
+    """The three values of a client, in the variables that OpenAI's SDKs read: the consumer may call
+    the route alone.
+    """
     directory = tmp_path_factory.mktemp("clients")
     (directory / "a.wav").write_bytes(AUDIO)
     engine = ThreadingHTTPServer(("127.0.0.1", 0), _Engine)
@@ -138,11 +170,19 @@ def variables(tmp_path_factory):
     try:
         proxy.run(
             spec(),
-            [endpoint("llama", engine.server_address[1], ()), endpoint("other", engine.server_address[1], ())],
+            [
+                endpoint("llama", engine.server_address[1], ()),
+                endpoint("other", engine.server_address[1], ()),
+            ],
             {"chat": consumer(keys=[1])},
         )
         url = f"http://127.0.0.1:{proxy.port}/v1"
-        yield {"OPENAI_BASE_URL": url, "OPENAI_API_BASE": url, "OPENAI_API_KEY": proxy.key("chat"), "AUDIO": str(directory / "a.wav")}
+        yield {
+            "OPENAI_BASE_URL": url,
+            "OPENAI_API_BASE": url,
+            "OPENAI_API_KEY": proxy.key("chat"),
+            "AUDIO": str(directory / "a.wav"),
+        }
     finally:
         proxy.stop()
         engine.shutdown()
@@ -172,23 +212,43 @@ def test_curl_lists_streams_and_sends_a_form(variables):
         pytest.skip("there is no curl on PATH")
     listed, *events, audio = (line for line in _run(["sh", "-ec", CURL], variables) if line)
     assert [each["id"] for each in json.loads(listed)["data"]] == ["chat-large"]
-    assert "".join(json.loads(each[6:])["choices"][0]["delta"].get("content", "") for each in events[:-1]) == "c b a"
+    assert (
+        "".join(
+            json.loads(each[6:])["choices"][0]["delta"].get("content", "") for each in events[:-1]
+        )
+        == "c b a"
+    )
     assert json.loads(audio) == {"text": SAID}
 
 
 def test_the_sdk_for_python_works_with_three_values(variables, client_environment):
     lines = _run([str(client_environment.python), "-c", PYTHON], variables)
-    assert lines == ["['chat-large']", "chat-large", "c b a", "c b a", "[2.0, 0.5]", SAID, "model_not_found"]
+    assert lines == [
+        "['chat-large']",
+        "chat-large",
+        "c b a",
+        "c b a",
+        "[2.0, 0.5]",
+        SAID,
+        "model_not_found",
+    ]
 
 
 @pytest.mark.full
 def test_langchain_works_with_three_values(variables):
-    assert _run([str(_environment("full/clients").python), "-c", LANGCHAIN], variables) == ["c b a", "c b a", "[2.0, 0.5]"]
+    assert _run([str(_environment("full/clients").python), "-c", LANGCHAIN], variables) == [
+        "c b a",
+        "c b a",
+        "[2.0, 0.5]",
+    ]
 
 
 @pytest.mark.full
 def test_litellm_works_with_three_values(variables):
-    assert _run([str(_environment("full/clients").python), "-c", LITELLM], variables)[-2:] == ["c b a", "c b a"]
+    assert _run([str(_environment("full/clients").python), "-c", LITELLM], variables)[-2:] == [
+        "c b a",
+        "c b a",
+    ]
 
 
 @pytest.mark.full
@@ -196,9 +256,25 @@ def test_the_sdk_for_javascript_works_with_three_values(variables, tmp_path: Pat
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("there is no npm on PATH")
-    install = [npm, "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "openai@7.57.0"]
-    done = subprocess.run(install, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=300)
+    install = [
+        npm,
+        "install",
+        "--no-save",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "openai@7.57.0",
+    ]
+    done = subprocess.run(
+        install, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=300
+    )
     if done.returncode:
         pytest.skip(f"npm cannot install the SDK: {done.stderr.strip().splitlines()[-1:]}")
     (tmp_path / "client.mjs").write_text(JAVASCRIPT)
-    assert _run(["node", "client.mjs"], variables, cwd=tmp_path) == ["chat-large", "c b a", "c b a", SAID, "model_not_found"]
+    assert _run(["node", "client.mjs"], variables, cwd=tmp_path) == [
+        "chat-large",
+        "c b a",
+        "c b a",
+        SAID,
+        "model_not_found",
+    ]

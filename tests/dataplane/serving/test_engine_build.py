@@ -1,4 +1,6 @@
-"""The program of the Job that builds engines, run as the Job lays it out, with small programs in the place of TensorRT-LLM's two."""
+"""The program of the Job that builds engines, run as the Job lays it out, with small programs in
+the place of TensorRT-LLM's two.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,12 @@ class Rig:
     """A share, weights, an image's examples and its trtllm-build."""
 
     def __init__(self, root: Path) -> None:
-        self.share, self.weights, self.home, self.tools = root / "share", root / "weights", root / "home", root / "tools"
+        self.share, self.weights, self.home, self.tools = (
+            root / "share",
+            root / "weights",
+            root / "home",
+            root / "tools",
+        )
         for each in (self.share, self.weights, self.tools):
             each.mkdir()
         write(engine_program(), self.home)
@@ -94,9 +101,17 @@ class Rig:
             "PATH": os.pathsep.join([str(self.tools), "/usr/bin", "/bin"]),
             "PYTHONPATH": "",
         }
-        # Without site-packages, so that what is missing from the Job's files is not found in the project.
+        # Without site-packages, so that what is missing from the Job's files is not found in the
+        # project.
         command = [sys.executable, "-S", "-m", "components.serving.tensorrt_llm.payload.engines"]
-        return subprocess.Popen(command, cwd=self.home, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return subprocess.Popen(
+            command,
+            cwd=self.home,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def run(self, **changes: Any) -> tuple[int, str]:
         process = self.start(**changes)
@@ -116,7 +131,10 @@ def test_engines_are_published_behind_a_ready_file_that_verify_reads(rig):
     verdict = verify(rig.directory())
     assert verdict.good
     assert verdict.manifest is not None
-    assert (verdict.manifest.revision, sorted(entry.path for entry in verdict.manifest.entries)) == (
+    assert (
+        verdict.manifest.revision,
+        sorted(entry.path for entry in verdict.manifest.entries),
+    ) == (
         KEY,
         ["config.json", "rank0.engine", "rank1.engine"],
     )
@@ -158,7 +176,9 @@ def test_a_new_round_lies_beside_the_old_one_and_the_oldest_goes(rig):
         ({}, {"examples": ["/nowhere"]}, "name another image, or remove build"),
     ],
 )
-def test_a_build_that_fails_publishes_nothing_and_says_why_in_its_last_line(rig, wrong, changes, said):
+def test_a_build_that_fails_publishes_nothing_and_says_why_in_its_last_line(
+    rig, wrong, changes, said
+):
     rig.model(**wrong)
     code, log = rig.run(**changes)
     assert code == 3

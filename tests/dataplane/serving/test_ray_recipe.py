@@ -1,4 +1,6 @@
-"""The application of inferplan/images/ray-app as it stands there, run by Serve's own local mode with the packages that the recipe pins."""
+"""The application of inferplan/images/ray-app as it stands there, run by Serve's own local mode
+with the packages that the recipe pins.
+"""
 
 from __future__ import annotations
 
@@ -27,4 +29,7 @@ def test_the_application_of_the_recipe_answers(ray_environment):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     found = next(line for line in done.stdout.splitlines() if line.startswith("FOUND "))
-    assert json.loads(found.removeprefix("FOUND ")) == {"question": "why", "files": {"/models/chat/base": False}}
+    assert json.loads(found.removeprefix("FOUND ")) == {
+        "question": "why",
+        "files": {"/models/chat/base": False},
+    }

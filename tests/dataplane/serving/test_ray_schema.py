@@ -1,4 +1,6 @@
-"""What we write as serveConfigV2, Ray's own schema takes; what we refuse, it refuses when it is written all the same."""
+"""What we write as serveConfigV2, Ray's own schema takes; what we refuse, it refuses when it is
+written all the same.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,13 @@ LLM_CONFIG = {"model_loading_config": {"model_id": "llama", "model_source": "/mo
 
 
 def _llm(**changed: Any) -> list[dict[str, Any]]:
-    return [{"name": "llm", "import_path": "ray.serve.llm:build_openai_app", "args": {"llm_configs": [{**LLM_CONFIG, **changed}]}}]
+    return [
+        {
+            "name": "llm",
+            "import_path": "ray.serve.llm:build_openai_app",
+            "args": {"llm_configs": [{**LLM_CONFIG, **changed}]},
+        }
+    ]
 
 
 WRONG_APPLICATIONS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
@@ -116,12 +124,20 @@ def verdicts(ray_environment):
     """Ray's verdict on every configuration, by name."""
     configs = {
         name: serve_config(
-            "chat", dict(ray(applications=each, accelerators=8, replicas=2).applications), weights="/models/chat", resource="GPU"
+            "chat",
+            dict(ray(applications=each, accelerators=8, replicas=2).applications),
+            weights="/models/chat",
+            resource="GPU",
         )
         for name, each in SOUND.items()
     }
     for name, (_, deployment) in WRONG.items():
-        app = {"name": "a", "import_path": "app:graph", "route_prefix": "/rag", "deployments": [{"name": "d", **deployment}]}
+        app = {
+            "name": "a",
+            "import_path": "app:graph",
+            "route_prefix": "/rag",
+            "deployments": [{"name": "d", **deployment}],
+        }
         configs[name] = {"applications": [app]}
     configs |= {name: {"applications": apps} for name, (_, apps) in WRONG_APPLICATIONS.items()}
     done = subprocess.run(

@@ -1,6 +1,8 @@
-"""A real tritonserver loads repositories that exist already, python models of several files, and stateful models.
+"""A real tritonserver loads repositories that exist already, python models of several files, and
+stateful models.
 
-The server of the nvidia-pytriton package has the python backend only, so files of other backends are tested up to their config.pbtxt.
+The server of the nvidia-pytriton package has the python backend only, so files of other backends
+are tested up to their config.pbtxt.
 """
 
 from __future__ import annotations
@@ -48,13 +50,22 @@ class TritonPythonModel:
             answers.append(pb_utils.InferenceResponse([pb_utils.Tensor("y", np.array([self.sums[sequence]], dtype=np.int32))]))
         return answers
 """
-TEXT = {"input": {"x": {"dataType": "TYPE_STRING", "dims": [1]}}, "output": {"y": {"dataType": "TYPE_STRING", "dims": [1]}}}
-NUMBER = {"input": {"x": {"dataType": "TYPE_INT32", "dims": [1]}}, "output": {"y": {"dataType": "TYPE_INT32", "dims": [1]}}}
+TEXT = {
+    "input": {"x": {"dataType": "TYPE_STRING", "dims": [1]}},
+    "output": {"y": {"dataType": "TYPE_STRING", "dims": [1]}},
+}
+NUMBER = {
+    "input": {"x": {"dataType": "TYPE_INT32", "dims": [1]}},
+    "output": {"y": {"dataType": "TYPE_INT32", "dims": [1]}},
+}
 SEQUENCES = {
     "oldest": {"maxCandidateSequences": 4},
     "maxSequenceIdleMicroseconds": 400_000_000,
     "controlInput": [
-        {"name": "START", "control": [{"kind": "CONTROL_SEQUENCE_START", "int32FalseTrue": [0, 1]}]},
+        {
+            "name": "START",
+            "control": [{"kind": "CONTROL_SEQUENCE_START", "int32FalseTrue": [0, 1]}],
+        },
         {"name": "ID", "control": [{"kind": "CONTROL_SEQUENCE_CORRID", "dataType": "TYPE_UINT64"}]},
     ],
 }
@@ -75,7 +86,9 @@ def described(tritonserver, tmp_path_factory):
         "total": {"kind": "python", "code": SUM, **NUMBER, "sequenceBatching": SEQUENCES},
     }
     spec = spec_of(repository)
-    with running(tritonserver, spec, generated(spec, weights), tmp_path_factory.mktemp("described")) as server:
+    with running(
+        tritonserver, spec, generated(spec, weights), tmp_path_factory.mktemp("described")
+    ) as server:
         yield server
 
 
@@ -83,7 +96,9 @@ def described(tritonserver, tmp_path_factory):
 def existing(tritonserver, tmp_path_factory):
     ports = {"http": free_port(), "grpc": free_port(), "metrics": free_port()}
     repository = {"store": "models", "path": "vision", "models": ["echo"]}
-    spec = TritonSpec.model_validate({"engine": "triton", "pool": "gaudi", "ports": ports, "repository": repository})
+    spec = TritonSpec.model_validate(
+        {"engine": "triton", "pool": "gaudi", "ports": ports, "repository": repository}
+    )
     files = {"echo/config.pbtxt": CONFIG, "echo/1/model.py": ECHO, "echo/1/rules.py": RULES}
     # A preheat leaves its marks next to the models.
     marks = {READY: json.dumps({}), SIZES: "0 nothing\n"}
@@ -93,7 +108,10 @@ def existing(tritonserver, tmp_path_factory):
 
 def infer(server, model, value, **parameters):
     kind = "BYTES" if isinstance(value, str) else "INT32"
-    body = {"inputs": [{"name": "x", "datatype": kind, "shape": [1], "data": [value]}], "parameters": parameters}
+    body = {
+        "inputs": [{"name": "x", "datatype": kind, "shape": [1], "data": [value]}],
+        "parameters": parameters,
+    }
     status, answer = server.ask("POST", f"/v2/models/{model}/infer", body)
     assert status == 200, answer
     return json.loads(answer)["outputs"][0]["data"][0]

@@ -1,4 +1,6 @@
-"""What a repository and its service say about versions, limits, caches, warm-ups, metrics, ports and shared memory, on a real tritonserver."""
+"""What a repository and its service say about versions, limits, caches, warm-ups, metrics, ports
+and shared memory, on a real tritonserver.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,12 @@ class TritonPythonModel:
         self.held.append(len(requests))
         return [pb_utils.InferenceResponse([pb_utils.Tensor("said", np.array([[said]], dtype=np.object_))]) for request in requests]
 """
-MODEL: dict[str, Any] = {"kind": "python", "maxBatchSize": 8, "input": {"text": TEXT}, "output": {"said": TEXT}}
+MODEL: dict[str, Any] = {
+    "kind": "python",
+    "maxBatchSize": 8,
+    "input": {"text": TEXT},
+    "output": {"said": TEXT},
+}
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +67,47 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def triton(tritonserver, place, tmp_path_factory):
-    limited = {"instances": 2, "rateLimiter": {"resources": {"slots": 1}}, "parameters": {"place": str(place)}}
+    limited = {
+        "instances": 2,
+        "rateLimiter": {"resources": {"slots": 1}},
+        "parameters": {"place": str(place)},
+    }
     repository = {
-        "cached": {**GENERATION, "generator": GENERATOR, "responseCache": True, "version": 3, "versionPolicy": {"all": True}},
-        "newest": {**GENERATION, "generator": GENERATOR, "version": 2, "versionPolicy": {"latest": 1}},
+        "cached": {
+            **GENERATION,
+            "generator": GENERATOR,
+            "responseCache": True,
+            "version": 3,
+            "versionPolicy": {"all": True},
+        },
+        "newest": {
+            **GENERATION,
+            "generator": GENERATOR,
+            "version": 2,
+            "versionPolicy": {"latest": 1},
+        },
         "limited": {**MODEL, **limited, "code": ALONE, "versionPolicy": {"specific": [1]}},
-        "warm": {**MODEL, "code": REMEMBERS, "warmup": [{"batchSize": 4, "count": 2, "dims": {"text": [1]}}]},
+        "warm": {
+            **MODEL,
+            "code": REMEMBERS,
+            "warmup": [{"batchSize": 4, "count": 2, "dims": {"text": [1]}}],
+        },
     }
     metrics = {"summaryLatencies": True, "intervalMs": 500}
-    spec = spec_of(repository, responseCacheSize="1Mi", metrics=metrics, sharedMemory="16Mi", modelLoadThreadCount=2)
-    with running(tritonserver, spec, generated(spec, place), tmp_path_factory.mktemp("repository"), shared_memory=True) as server:
+    spec = spec_of(
+        repository,
+        responseCacheSize="1Mi",
+        metrics=metrics,
+        sharedMemory="16Mi",
+        modelLoadThreadCount=2,
+    )
+    with running(
+        tritonserver,
+        spec,
+        generated(spec, place),
+        tmp_path_factory.mktemp("repository"),
+        shared_memory=True,
+    ) as server:
         yield server
 
 
@@ -86,19 +124,30 @@ def test_each_version_policy_serves_the_version_that_is_written(triton, model, v
 
 def test_a_repeated_request_is_answered_from_the_cache(triton):
     for _ in range(2):
-        assert triton.infer("cached", text_input=("BYTES", ["cache me"])) == {"text_output": ["me cache"]}
+        assert triton.infer("cached", text_input=("BYTES", ["cache me"])) == {
+            "text_output": ["me cache"]
+        }
     _, body = triton.ask("GET", "/v2/models/cached/stats")
     assert json.loads(body)["model_stats"][0]["inference_stats"]["cache_hit"]["count"] >= 1
 
 
 def test_executions_wait_for_the_resource_that_they_share_though_an_instance_is_idle(triton, place):
     said: list[str] = []
-    callers = [threading.Thread(target=lambda: said.extend(triton.infer("limited", text=("BYTES", ["x"]))["said"])) for _ in "ab"]
+    callers = [
+        threading.Thread(
+            target=lambda: said.extend(triton.infer("limited", text=("BYTES", ["x"]))["said"])
+        )
+        for _ in "ab"
+    ]
     callers[0].start()
     triton.await_file(place / "busy")
     callers[1].start()
-    # Its turn does not come while the first one runs: it is either counted as waiting, or has answered beside the other.
-    while 'nv_inference_pending_request_count{model="limited",version="1"} 1' not in metrics(triton) and not said:
+    # Its turn does not come while the first one runs: it is either counted as waiting, or has
+    # answered beside the other.
+    while (
+        'nv_inference_pending_request_count{model="limited",version="1"} 1' not in metrics(triton)
+        and not said
+    ):
         time.sleep(0.01)
     (place / "go").touch()
     for each in callers:
@@ -113,23 +162,40 @@ def test_a_warm_up_has_run_before_the_first_request(triton):
 def test_metrics_answer_on_their_own_port_with_the_quantiles_that_were_asked_for(triton):
     assert triton.infer("newest", text_input=("BYTES", ["a"]))
     lines = metrics(triton)
-    assert [each for each in lines if each.startswith('nv_inference_request_success{model="newest",version="2"}')]
-    assert [each for each in lines if each.startswith('nv_inference_request_summary_us{model="newest"')]
+    assert [
+        each
+        for each in lines
+        if each.startswith('nv_inference_request_success{model="newest",version="2"}')
+    ]
+    assert [
+        each for each in lines if each.startswith('nv_inference_request_summary_us{model="newest"')
+    ]
     assert triton.ask("GET", "/metrics")[0] == 404
 
 
 def test_a_server_serves_within_the_shared_memory_of_its_pod(triton):
     given = os.statvfs(f"/proc/{triton.process.pid}/root/dev/shm")
-    assert given.f_blocks * given.f_frsize == bytes_of("16Mi") == bytes_of(triton.spec.shared_memory)
+    assert (
+        given.f_blocks * given.f_frsize == bytes_of("16Mi") == bytes_of(triton.spec.shared_memory)
+    )
     assert given.f_bavail < given.f_blocks
 
 
 @pytest.mark.full
-def test_shared_memory_that_validation_just_takes_the_server_takes_and_less_it_refuses(tritonserver, tmp_path):
+def test_shared_memory_that_validation_just_takes_the_server_takes_and_less_it_refuses(
+    tritonserver, tmp_path
+):
     repository = {"newest": {**MODEL, "code": REMEMBERS, "instances": 4}}
     just = spec_of(repository, sharedMemory="4Mi")
-    with running(tritonserver, just, generated(just, tmp_path), tmp_path / "just", shared_memory=True) as server:
+    with running(
+        tritonserver, just, generated(just, tmp_path), tmp_path / "just", shared_memory=True
+    ) as server:
         assert server.infer("newest", text=("BYTES", ["x"]))
     less = just.model_copy(update={"shared_memory": "3Mi"})
-    verdict = verdict_on(tritonserver, less, generated(less, tmp_path), tmp_path / "less", shared_memory=True)
-    assert (verdict.serving, "requires at least 1 MB of shared memory" in verdict.log) == (False, True)
+    verdict = verdict_on(
+        tritonserver, less, generated(less, tmp_path), tmp_path / "less", shared_memory=True
+    )
+    assert (verdict.serving, "requires at least 1 MB of shared memory" in verdict.log) == (
+        False,
+        True,
+    )

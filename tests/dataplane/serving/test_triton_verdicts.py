@@ -1,4 +1,6 @@
-"""Our validation and the server give the same verdict for the same reason: every case in one start, each in models of its own names."""
+"""Our validation and the server give the same verdict for the same reason: every case in one start,
+each in models of its own names.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,21 @@ from tests.dataplane.serving.triton_cases import FITTING, UNJUDGED, WRONG, Chang
 from tests.dataplane.serving.triton_models import SOUND
 from tests.dataplane.serving.triton_stand import GAUDI, running, spec_of
 
-JUDGED: dict[str, list[Change]] = {**{name: case.changes for name, case in WRONG.items()}, **FITTING}
+JUDGED: dict[str, list[Change]] = {
+    **{name: case.changes for name, case in WRONG.items()},
+    **FITTING,
+}
 
 
 def _renamed(repository, number: int):
-    """Names of a case's models: those that it changes, and ensembles, are its own; the others are the sound repository's."""
-    own = {name for name, model in repository.items() if model["kind"] == "ensemble" or model != SOUND.get(name)}
+    """Names of a case's models: those that it changes, and ensembles, are its own; the others are
+    the sound repository's.
+    """
+    own = {
+        name
+        for name, model in repository.items()
+        if model["kind"] == "ensemble" or model != SOUND.get(name)
+    }
     return lambda name: f"{name}_{number}" if name in own else name
 
 
@@ -29,7 +40,9 @@ def _files(repository, rename) -> dict[str, str]:
     files = {}
     for name, model in repository.items():
         files[f"{rename(name)}/config.pbtxt"] = pbtxt(name, model, rename)
-        files[f"{rename(name)}/1/{'model.py' if 'code' in model else 'none.txt'}"] = model.get("code", "-")
+        files[f"{rename(name)}/1/{'model.py' if 'code' in model else 'none.txt'}"] = model.get(
+            "code", "-"
+        )
     return files
 
 
@@ -42,7 +55,9 @@ class Verdicts:
 
     def of(self, name: str) -> str:
         """What the server said of one model."""
-        return "\n".join(line for line in self.log if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", line))
+        return "\n".join(
+            line for line in self.log if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", line)
+        )
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +68,18 @@ def verdicts(tritonserver, tmp_path_factory):
         files |= _files(repository, _renamed(repository, number))
     spec = spec_of(SOUND, modelLoadThreadCount=8)
     with running(
-        tritonserver, spec, files, tmp_path_factory.mktemp("verdicts"), "--exit-on-error=false", "--strict-readiness=false"
+        tritonserver,
+        spec,
+        files,
+        tmp_path_factory.mktemp("verdicts"),
+        "--exit-on-error=false",
+        "--strict-readiness=false",
     ) as triton:
         status, body = triton.ask("POST", "/v2/repository/index", {})
         assert status == 200
-        return Verdicts({each["name"]: each.get("state") for each in json.loads(body)}, triton.log.splitlines())
+        return Verdicts(
+            {each["name"]: each.get("state") for each in json.loads(body)}, triton.log.splitlines()
+        )
 
 
 def _judged(case: str, verdicts: Verdicts) -> tuple[dict[str, str | None], str]:
@@ -81,7 +103,9 @@ def test_the_sound_repository_is_taken_by_both(verdicts):
 def faults(changes: list[Change]) -> str:
     with pytest.raises(ValidationError) as refused:
         spec_of(mutated(changes))
-    return "\n".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in refused.value.errors())
+    return "\n".join(
+        f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in refused.value.errors()
+    )
 
 
 @pytest.mark.parametrize("case", UNJUDGED)

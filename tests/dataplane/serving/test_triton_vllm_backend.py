@@ -1,4 +1,6 @@
-"""The configuration of Triton's vllm backend on a real tritonserver, as it is rendered, with a backend of that name in vLLM's place."""
+"""The configuration of Triton's vllm backend on a real tritonserver, as it is rendered, with a
+backend of that name in vLLM's place.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ import pytest
 from tests.dataplane.serving.tensorrt_llm_stand import with_backend
 from tests.dataplane.serving.triton_stand import generated, running, spec_of
 
-# What vLLM's own backend reads, and as it does: model.json, the list of adapters, `stream`, and sampling among the request's parameters.
+# What vLLM's own backend reads, and as it does: model.json, the list of adapters, `stream`, and
+# sampling among the request's parameters.
 ECHO = """
 import json, os
 import numpy as np
@@ -62,7 +65,12 @@ def told(triton):
 
 def test_the_backend_gets_its_engines_arguments_and_adapters(triton):
     settings = told(triton)["settings"]
-    assert (settings["max_model_len"], settings["seed"], settings["enable_lora"], settings["disable_log_stats"]) == (4096, 7, True, False)
+    assert (
+        settings["max_model_len"],
+        settings["seed"],
+        settings["enable_lora"],
+        settings["disable_log_stats"],
+    ) == (4096, 7, True, False)
     assert told(triton)["adapters"] == {"poet": f"{settings['model']}/adapters/poet"}
 
 
@@ -72,7 +80,12 @@ def test_the_backend_has_one_instance_that_no_device_was_chosen_for(triton):
 
 
 def test_an_answer_comes_whole_or_in_pieces_as_long_as_the_request_says(triton):
-    status, body = triton.ask("POST", "/v2/models/llama/generate", {"text_input": "a b c", "max_tokens": 2})
+    status, body = triton.ask(
+        "POST", "/v2/models/llama/generate", {"text_input": "a b c", "max_tokens": 2}
+    )
     assert (status, json.loads(body)["text_output"]) == (200, "a b")
-    pieces = [each["text_output"] for each in triton.stream("llama", text_input="a b c", max_tokens=2, stream=True)]
+    pieces = [
+        each["text_output"]
+        for each in triton.stream("llama", text_input="a b c", max_tokens=2, stream=True)
+    ]
     assert pieces == ["a", "b"]

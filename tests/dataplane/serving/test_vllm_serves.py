@@ -1,4 +1,6 @@
-"""vLLM itself, started with the arguments and variables that we render, behind the real gateway: only in the whole suite."""
+"""vLLM itself, started with the arguments and variables that we render, behind the real gateway:
+only in the whole suite.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,11 @@ def models(environment, tmp_path_factory):
 def server(environment, models, tmp_path_factory):
     directory = tmp_path_factory.mktemp("vllm")
     running = serve(
-        environment, container_of(MODEL, public_names=(ROUTE, ALIAS)), models=models, key=keys.server_key(SEED, NAME), directory=directory
+        environment,
+        container_of(MODEL, public_names=(ROUTE, ALIAS)),
+        models=models,
+        key=keys.server_key(SEED, NAME),
+        directory=directory,
     )
     try:
         running.await_ready(container_of(MODEL)["startupProbe"]["httpGet"]["path"], START_SECONDS)
@@ -63,8 +69,14 @@ def server(environment, models, tmp_path_factory):
 @pytest.fixture(scope="module")
 def gateway(server, tmp_path_factory):
     made = endpoint(NAME, MODEL, KEY)
-    here = replace(made, host="127.0.0.1", protocols=tuple(replace(each, port=server.port) for each in made.protocols))
-    route = RouteSpec.model_validate({"backends": {NAME: 1}, "aliases": [ALIAS], "consumers": ["guest"]})
+    here = replace(
+        made,
+        host="127.0.0.1",
+        protocols=tuple(replace(each, port=server.port) for each in made.protocols),
+    )
+    route = RouteSpec.model_validate(
+        {"backends": {NAME: 1}, "aliases": [ALIAS], "consumers": ["guest"]}
+    )
     proxy = Proxy(tmp_path_factory.mktemp("gateway"), public_routes={ROUTE: route})
     yield proxy.run(spec(), [here], {"team": consumer(keys=[1]), "guest": consumer(keys=[1])})
     proxy.stop()
@@ -72,15 +84,24 @@ def gateway(server, tmp_path_factory):
 
 def post(path: str, port: int, key: str, body: dict[str, Any]) -> Iterator[bytes]:
     """The answer's status, then the lines of its body as they come."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)) as connection:
-        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json", "Authorization": f"Bearer {key}"})
+    with closing(
+        http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+    ) as connection:
+        connection.request(
+            "POST",
+            path,
+            json.dumps(body),
+            {"Content-Type": "application/json", "Authorization": f"Bearer {key}"},
+        )
         answer = connection.getresponse()
         yield str(answer.status).encode()
         while line := answer.readline():
             yield line.strip()
 
 
-def ask(gateway: Proxy, body: dict[str, Any], path: str = "completions") -> tuple[int, dict[str, Any]]:
+def ask(
+    gateway: Proxy, body: dict[str, Any], path: str = "completions"
+) -> tuple[int, dict[str, Any]]:
     status, *lines = post(f"/{NAME}/v1/{path}", gateway.port, gateway.key("team"), body)
     return int(status), json.loads(b"".join(lines))
 
@@ -93,7 +114,9 @@ def test_the_paths_of_our_probes_answer_and_no_other_tells_who_has_no_key(server
 
 
 def test_the_metrics_path_of_the_record_shows_the_model_by_its_name(server):
-    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_SECONDS)) as connection:
+    with closing(
+        http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_SECONDS)
+    ) as connection:
         connection.request("GET", endpoint(NAME, MODEL, KEY).metrics_path)
         text = connection.getresponse().read().decode()
     assert f'vllm:num_requests_running{{engine="0",model_name="{NAME}"}}' in text
@@ -101,25 +124,41 @@ def test_the_metrics_path_of_the_record_shows_the_model_by_its_name(server):
 
 def test_the_gateway_lists_the_model_and_its_adapter(gateway):
     answer = gateway.call("GET", f"/{NAME}/v1/models", gateway.key("team"))
-    assert {each["id"] for each in json.loads(answer.body)["data"]} == {*endpoint(NAME, MODEL, KEY).served_names, ROUTE, ALIAS}
+    assert {each["id"] for each in json.loads(answer.body)["data"]} == {
+        *endpoint(NAME, MODEL, KEY).served_names,
+        ROUTE,
+        ALIAS,
+    }
 
 
 def test_a_completion_comes_through_the_gateway_with_a_consumers_key_only(gateway):
-    status, answer = ask(gateway, {"model": NAME, "prompt": "hello", "max_tokens": 8, "temperature": 0})
+    status, answer = ask(
+        gateway, {"model": NAME, "prompt": "hello", "max_tokens": 8, "temperature": 0}
+    )
     assert status == 200
-    assert {"prompt_tokens": 5, "completion_tokens": 8, "total_tokens": 13}.items() <= answer["usage"].items()
+    assert {"prompt_tokens": 5, "completion_tokens": 8, "total_tokens": 13}.items() <= answer[
+        "usage"
+    ].items()
     assert gateway.call("POST", f"/{NAME}/v1/completions", body=b"{}").status == 401
     assert gateway.call("POST", f"/{NAME}/tokenize", gateway.key("team"), body=b"{}").status == 404
 
 
 def test_an_adapter_answers_otherwise_than_the_model_that_it_belongs_to(gateway):
     asked = {"prompt": "hello", "max_tokens": 16, "temperature": 0, "ignore_eos": True}
-    said = [ask(gateway, {"model": name, **asked})[1]["choices"][0]["text"] for name in (NAME, "polite")]
+    said = [
+        ask(gateway, {"model": name, **asked})[1]["choices"][0]["text"] for name in (NAME, "polite")
+    ]
     assert said[0] != said[1]
 
 
 def test_a_chat_streams_through_the_gateway_piece_by_piece(gateway):
-    body = {"model": NAME, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 200, "ignore_eos": True, "stream": True}
+    body = {
+        "model": NAME,
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 200,
+        "ignore_eos": True,
+        "stream": True,
+    }
     status, *lines = post(f"/{NAME}/v1/chat/completions", gateway.port, gateway.key("team"), body)
     pieces = [line.removeprefix(b"data: ") for line in lines if line.startswith(b"data: ")]
     assert status == b"200"
@@ -132,17 +171,37 @@ def test_a_chat_streams_through_the_gateway_piece_by_piece(gateway):
 
 def test_at_the_one_address_vllm_answers_to_the_names_of_its_route_and_to_its_own(gateway):
     def call(who: str, name: str, call: str = "chat/completions") -> tuple[int, dict[str, Any]]:
-        messages = {"messages": [{"role": "user", "content": "hi"}]} if call.startswith("chat") else {"prompt": "hi", "input": "hi"}
-        status, *lines = post(f"/v1/{call}", gateway.port, gateway.key(who), {"max_tokens": 4, **messages, "model": name})
+        messages = (
+            {"messages": [{"role": "user", "content": "hi"}]}
+            if call.startswith("chat")
+            else {"prompt": "hi", "input": "hi"}
+        )
+        status, *lines = post(
+            f"/v1/{call}",
+            gateway.port,
+            gateway.key(who),
+            {"max_tokens": 4, **messages, "model": name},
+        )
         return int(status), json.loads(b"".join(lines))
 
     # vLLM answers with the first of its names.
-    for who, name, named in (("guest", ROUTE, NAME), ("guest", ALIAS, NAME), ("team", NAME, NAME), ("team", "polite", "polite")):
+    for who, name, named in (
+        ("guest", ROUTE, NAME),
+        ("guest", ALIAS, NAME),
+        ("team", NAME, NAME),
+        ("team", "polite", "polite"),
+    ):
         status, answer = call(who, name)
-        assert (status, answer["model"], answer["usage"]["completion_tokens"]) == (200, named, 4), answer
+        assert (status, answer["model"], answer["usage"]["completion_tokens"]) == (
+            200,
+            named,
+            4,
+        ), answer
         listed = json.loads(gateway.call("GET", "/v1/models", gateway.key(who)).body)["data"]
         assert name in {each["id"] for each in listed}
-    assert [call(who, name)[0] for who, name in (("guest", NAME), ("team", ROUTE), ("guest", "nothing"))] == [404] * 3
+    assert [
+        call(who, name)[0] for who, name in (("guest", NAME), ("team", ROUTE), ("guest", "nothing"))
+    ] == [404] * 3
     body = {
         "model": ROUTE,
         "messages": [{"role": "user", "content": "hi"}],
@@ -152,22 +211,44 @@ def test_at_the_one_address_vllm_answers_to_the_names_of_its_route_and_to_its_ow
     }
     status, *lines = post("/v1/chat/completions", gateway.port, gateway.key("guest"), body)
     *_, usage, done = [line for line in lines if line.startswith(b"data: ")]
-    assert (status, done, json.loads(usage[6:])["usage"]["completion_tokens"]) == (b"200", b"data: [DONE]", 8)
+    assert (status, done, json.loads(usage[6:])["usage"]["completion_tokens"]) == (
+        b"200",
+        b"data: [DONE]",
+        8,
+    )
 
 
 def test_the_flags_that_arguments_are_checked_against_are_those_of_this_parser(environment):
-    read = subprocess.run([str(environment.python), "-c", READER], check=False, capture_output=True, text=True, timeout=300)
+    read = subprocess.run(
+        [str(environment.python), "-c", READER],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert read.returncode == 0, read.stderr[-2000:]
     assert flags_of(json.loads(read.stdout.splitlines()[-1])) == FLAGS
 
 
 def test_the_server_exposes_every_pinned_metric(server, gateway):
     body = json.dumps({"model": NAME, "prompt": "hello", "max_tokens": 4}).encode()
-    assert gateway.call("POST", f"/{NAME}/v1/completions", gateway.key("team"), body, {"Content-Type": "application/json"}).status == 200
+    assert (
+        gateway.call(
+            "POST",
+            f"/{NAME}/v1/completions",
+            gateway.key("team"),
+            body,
+            {"Content-Type": "application/json"},
+        ).status
+        == 200
+    )
     assert missing_metrics("vllm", server.port) == []
     text = exposed("vllm", server.port)
     for name, bounds in engine_metrics("vllm")["bounds"].items():
-        found = {float(each) for each in re.findall(rf'^{name}_bucket{{[^}}]*le="([0-9.e+-]+)"', text, re.MULTILINE)}
+        found = {
+            float(each)
+            for each in re.findall(rf'^{name}_bucket{{[^}}]*le="([0-9.e+-]+)"', text, re.MULTILINE)
+        }
         assert found == set(bounds), name
 
 
@@ -185,8 +266,16 @@ def test_a_stopping_server_finishes_the_answer_that_it_is_giving(server, gateway
 
 def test_the_pods_of_a_replica_over_two_nodes_join_and_answer(environment, models, tmp_path):
     """One process for each pod, on one machine; what the operator tells its pods is told to them."""
-    wide = vllm(dtype="float32", maxModelLen=256, tensorParallelSize=2, nnodes=2, extraArgs=["--enforce-eager"])
-    group = declared(wide, target=pool("nvidia-h100")).one("kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet")
+    wide = vllm(
+        dtype="float32",
+        maxModelLen=256,
+        tensorParallelSize=2,
+        nnodes=2,
+        extraArgs=["--enforce-eager"],
+    )
+    group = declared(wide, target=pool("nvidia-h100")).one(
+        "kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"
+    )
     templates = group.inputs["spec"]["leaderWorkerTemplate"]
     started = [
         serve(
@@ -203,7 +292,10 @@ def test_the_pods_of_a_replica_over_two_nodes_join_and_answer(environment, model
         leader, worker = started
         leader.await_ready("/health", START_SECONDS)
         status, *lines = post(
-            "/v1/completions", leader.port, "key", {"model": NAME, "prompt": "hello", "max_tokens": 8, "ignore_eos": True}
+            "/v1/completions",
+            leader.port,
+            "key",
+            {"model": NAME, "prompt": "hello", "max_tokens": 8, "ignore_eos": True},
         )
         assert (int(status), json.loads(b"".join(lines))["usage"]["completion_tokens"]) == (200, 8)
         assert worker.process.poll() is None

@@ -1,4 +1,5 @@
-"""Writes a tiny Llama with random weights and a tokenizer of single bytes: `python tiny_llama.py DIRECTORY`, in vLLM's environment.
+"""Writes a tiny Llama with random weights and a tokenizer of single bytes: `python tiny_llama.py
+DIRECTORY`, in vLLM's environment.
 
 What it says means nothing; that it is loaded, batched and streamed like any other is the point.
 """
@@ -12,7 +13,9 @@ from typing import Any
 
 WIDTH, LAYERS = 128, 2
 SPECIAL = ("<s>", "</s>", "<unk>")
-TEMPLATE = "{% for each in messages %}{{ each['role'] }}: {{ each['content'] }}\n{% endfor %}assistant:"
+TEMPLATE = (
+    "{% for each in messages %}{{ each['role'] }}: {{ each['content'] }}\n{% endfor %}assistant:"
+)
 
 
 def alphabet() -> list[str]:
@@ -37,10 +40,27 @@ def tokenizer() -> dict[str, object]:
         }
         for index, token in enumerate(SPECIAL)
     ]
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    model = {"type": "BPE", "unk_token": "<unk>", "vocab": {token: index for index, token in enumerate(tokens)}, "merges": []}
+    level = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": False,
+    }
+    model = {
+        "type": "BPE",
+        "unk_token": "<unk>",
+        "vocab": {token: index for index, token in enumerate(tokens)},
+        "merges": [],
+    }
     empty = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor"))
-    return {"version": "1.0", **empty, "added_tokens": added, "pre_tokenizer": level, "decoder": level, "model": model}
+    return {
+        "version": "1.0",
+        **empty,
+        "added_tokens": added,
+        "pre_tokenizer": level,
+        "decoder": level,
+        "model": model,
+    }
 
 
 def write(directory: Path) -> None:
@@ -66,13 +86,20 @@ def write(directory: Path) -> None:
     LlamaForCausalLM(config).save_pretrained(directory)
     _write_adapter(directory / "adapters" / "polite", torch)
     names = {"bos_token": SPECIAL[0], "eos_token": SPECIAL[1], "unk_token": SPECIAL[2]}
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": TEMPLATE, "model_max_length": 512, **names}
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "chat_template": TEMPLATE,
+        "model_max_length": 512,
+        **names,
+    }
     (directory / "tokenizer.json").write_text(json.dumps(tokenizer()), encoding="utf-8")
     (directory / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
 def _write_adapter(directory: Path, torch: Any) -> None:
-    """A LoRA adapter of rank 8 for the queries of every layer, strong enough to change what is said."""
+    """A LoRA adapter of rank 8 for the queries of every layer, strong enough to change what is
+    said.
+    """
     from importlib import import_module
 
     directory.mkdir(parents=True)
@@ -83,7 +110,14 @@ def _write_adapter(directory: Path, torch: Any) -> None:
         for part, shape in shapes.items()
     }
     import_module("safetensors.torch").save_file(tensors, directory / "adapter_model.safetensors")
-    settings = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 8, "lora_alpha": 64, "target_modules": ["q_proj"], "bias": "none"}
+    settings = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "r": 8,
+        "lora_alpha": 64,
+        "target_modules": ["q_proj"],
+        "bias": "none",
+    }
     (directory / "adapter_config.json").write_text(json.dumps(settings), encoding="utf-8")
 
 

@@ -1,10 +1,13 @@
-"""Small models for a real tritonserver: text generation over the words of a prompt, and a sound repository of two models and an ensemble."""
+"""Small models for a real tritonserver: text generation over the words of a prompt, and a sound
+repository of two models and an ensemble.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-# Answers with the prompt's words backwards; a prompt "fail" raises, and "wait" waits until it is cancelled or a file appears.
+# Answers with the prompt's words backwards; a prompt "fail" raises, and "wait" waits until it is
+# cancelled or a file appears.
 GENERATOR = """
 import os, time
 class Generator:
@@ -63,4 +66,10 @@ def relay(model: str) -> dict[str, Any]:
     given = {"said": TEXT, "stream": {"dataType": "TYPE_BOOL", "dims": [1], "optional": True}}
     mapped = {"text_input": "said", "stream": "stream"}
     step = {"modelName": model, "inputMap": mapped, "outputMap": {"text_output": "answer"}}
-    return {"kind": "ensemble", "maxBatchSize": 8, "input": given, "output": {"answer": TEXT}, "steps": [step]}
+    return {
+        "kind": "ensemble",
+        "maxBatchSize": 8,
+        "input": given,
+        "output": {"answer": TEXT},
+        "steps": [step],
+    }

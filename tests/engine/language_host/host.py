@@ -1,8 +1,10 @@
-"""A Python language host for the Pulumi CLI, for machines whose registries do not have Pulumi's own.
+"""A Python language host for the Pulumi CLI, for machines whose registries do not have Pulumi's
+own.
 
-It serves LanguageRuntime by the messages in Pulumi's Python package: programs, policy packs and component packages run in the virtual
-environment that their project names. It never installs anything. The engine starts it with its own address as the last argument, reads
-the port from the first line, and ends it with SIGINT.
+It serves LanguageRuntime by the messages in Pulumi's Python package: programs, policy packs and
+component packages run in the virtual environment that their project names. It never installs
+anything. The engine starts it with its own address as the last argument, reads the port from the
+first line, and ends it with SIGINT.
 """
 
 # ruff: noqa: N802, ARG002 - methods are called as the protocol calls them, with all that it has
@@ -27,25 +29,36 @@ from typing import Any
 import grpc
 from google.protobuf.json_format import MessageToDict
 
-PROGRAM = Path(os.environ.get("PULUMI_LANGUAGE_PYTHON_EXEC") or Path(sys.argv[0]).with_name("pulumi-language-python-exec"))
+PROGRAM = Path(
+    os.environ.get("PULUMI_LANGUAGE_PYTHON_EXEC")
+    or Path(sys.argv[0]).with_name("pulumi-language-python-exec")
+)
 # The program has shown its own message (pulumi-language-python-exec, read 2026-11).
 _SHOWN = 32
 _ENGINE_SECONDS = 5
 
 
 def _messages(*names: str) -> list[Any]:
-    """Generated modules of Pulumi's protocol, without the 0.3 s that importing the whole package takes."""
+    """Generated modules of Pulumi's protocol, without the 0.3 s that importing the whole package
+    takes.
+    """
     spec = find_spec("pulumi")
     assert spec is not None
     assert spec.submodule_search_locations
     place = Path(spec.submodule_search_locations[0])
-    for name, path in (("pulumi", place), ("pulumi.runtime", place / "runtime"), ("pulumi.runtime.proto", place / "runtime" / "proto")):
+    for name, path in (
+        ("pulumi", place),
+        ("pulumi.runtime", place / "runtime"),
+        ("pulumi.runtime.proto", place / "runtime" / "proto"),
+    ):
         sys.modules[name] = package = ModuleType(name)
         package.__path__ = [str(path)]
     return [importlib.import_module(f"pulumi.runtime.proto.{name}") for name in names]
 
 
-language_pb2, language_pb2_grpc, plugin_pb2 = _messages("language_pb2", "language_pb2_grpc", "plugin_pb2")
+language_pb2, language_pb2_grpc, plugin_pb2 = _messages(
+    "language_pb2", "language_pb2_grpc", "plugin_pb2"
+)
 
 
 class Environment:
@@ -65,14 +78,21 @@ class Environment:
         """Why no program can run in it, or ""."""
         if Path(self.python).is_file():
             return ""
-        return f"The virtual environment {self.folder} does not exist. Create it with the packages of the project"
+        return (
+            f"The virtual environment {self.folder} does not exist. Create it with the packages of"
+            " the project"
+        )
 
     def variables(self, base: Mapping[str, str]) -> dict[str, str]:
         """`base` as after the activation of the virtual environment."""
         values = {name: value for name, value in base.items() if name != "PYTHONHOME"}
         if self.folder is None:
             return values
-        return {**values, "VIRTUAL_ENV": str(self.folder), "PATH": f"{self.folder / 'bin'}{os.pathsep}{values.get('PATH', '')}"}
+        return {
+            **values,
+            "VIRTUAL_ENV": str(self.folder),
+            "PATH": f"{self.folder / 'bin'}{os.pathsep}{values.get('PATH', '')}",
+        }
 
 
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
@@ -107,7 +127,9 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return language_pb2.RuntimeOptionsResponse()
 
     def About(self, request: Any, context: Any) -> Any:
-        return language_pb2.AboutResponse(executable=Environment(request.info).python, version=platform.python_version())
+        return language_pb2.AboutResponse(
+            executable=Environment(request.info).python, version=platform.python_version()
+        )
 
     def Run(self, request: Any, context: Any) -> Any:
         environment = Environment(request.info)
@@ -126,7 +148,9 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         code = self._ended(child)
         if code == _SHOWN:
             return language_pb2.RunResponse(bail=True)
-        return language_pb2.RunResponse(error="" if code == 0 else f"Program exited with non-zero exit code: {code}")
+        return language_pb2.RunResponse(
+            error="" if code == 0 else f"Program exited with non-zero exit code: {code}"
+        )
 
     def _arguments(self, request: Any) -> list[str]:
         options = {
@@ -147,9 +171,14 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         environment = Environment(request.info)
         if problem := environment.problem():
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, problem)
-        # A policy pack is imported by the SDK, which wants the engine's address first; any other plugin is a program.
+        # A policy pack is imported by the SDK, which wants the engine's address first; any other
+        # plugin is a program.
         program = request.info.program_directory
-        command = ["-m", "pulumi.policy", *request.args, program] if request.kind == "analyzer" else [program, *request.args]
+        command = (
+            ["-m", "pulumi.policy", *request.args, program]
+            if request.kind == "analyzer"
+            else [program, *request.args]
+        )
         base = dict(each.partition("=")[::2] for each in request.env)
         child = self._started(
             [environment.python, "-u", *command],
@@ -166,7 +195,9 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         with futures.ThreadPoolExecutor(1) as other:
             assert child.stdout is not None
             assert child.stderr is not None
-            errors = other.submit(lambda stream: b"".join(iter(lambda: stream.read1(65536), b"")), child.stderr)
+            errors = other.submit(
+                lambda stream: b"".join(iter(lambda: stream.read1(65536), b"")), child.stderr
+            )
             for block in iter(lambda: child.stdout.read1(65536), b""):  # type: ignore[union-attr] - asserted above
                 yield language_pb2.RunPluginResponse(stdout=block)
             if text := errors.result():
@@ -174,7 +205,9 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         yield language_pb2.RunPluginResponse(exitcode=self._ended(child))
 
     def _started(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-        child: subprocess.Popen[bytes] = subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)
+        child: subprocess.Popen[bytes] = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, **options
+        )
         self._children.add(child)
         return child
 
@@ -194,7 +227,9 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _await_end(ended: threading.Event) -> None:
-    """Wait for SIGINT or SIGTERM, or for the end of the engine's process, which a kill leaves without a word."""
+    """Wait for SIGINT or SIGTERM, or for the end of the engine's process, which a kill leaves
+    without a word.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     parent = os.getppid()
@@ -205,7 +240,10 @@ def _await_end(ended: threading.Event) -> None:
 
 def main() -> None:
     host = LanguageHost(sys.argv[-1])
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=16), options=[("grpc.max_receive_message_length", -1)])
+    server = grpc.server(
+        futures.ThreadPoolExecutor(max_workers=16),
+        options=[("grpc.max_receive_message_length", -1)],
+    )
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()

@@ -1,4 +1,6 @@
-"""The unseen set: faults and near misses that were written, with what to expect of each, before the rules were read."""
+"""The unseen set: faults and near misses that were written, with what to expect of each, before the
+rules were read.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from inferplan.operations.reporting.policy_check import judge, stack_of
+from inferplan.errors import ProgramFailed
+from inferplan.planning.policy_check import judge, stack_of
 from inferplan.policies.engine.report import check_stack
-from inferplan.rehearsal.engine.wire.recording import Recording
-from inferplan.rehearsal.errors import ProgramFailed
+from inferplan.pulumi_engine.recording import Recording
 from inferplan.review.reading.reader import read_bytes
 from inferplan.review.report import Report, make_report
 from tests.policies.cases import ABSENT, keys_of, put, recording_of
@@ -28,7 +30,9 @@ RANKS = ("critical", "disruptive")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What happened to a case: `rules` that newly block it, the severity of its first risk (or calm), and what was said."""
+    """What happened to a case: `rules` that newly block it, the severity of its first risk (or
+    calm), and what was said.
+    """
 
     rules: tuple[str, ...]
     severity: str
@@ -59,14 +63,25 @@ def edited(value: Mapping[str, Any], edits: Mapping[str, Any]) -> Any:
 
 def listed(resources: Mapping[str, Any]) -> Recording:
     return recording_of(
-        [{"protect": each["type"].startswith("aws:"), "name": name, **each, "inputs": each["props"]} for name, each in resources.items()]
+        [
+            {
+                "protect": each["type"].startswith("aws:"),
+                "name": name,
+                **each,
+                "inputs": each["props"],
+            }
+            for name, each in resources.items()
+        ]
     )
 
 
 def resources_of(case: Mapping[str, Any]) -> dict[str, Any]:
     base = dict(base_of(case))
     if "of" in case:
-        base[case["of"]] = {**base[case["of"]], "props": edited(base[case["of"]]["props"], case["set"])}
+        base[case["of"]] = {
+            **base[case["of"]],
+            "props": edited(base[case["of"]]["props"], case["set"]),
+        }
     return base | case.get("add", {})
 
 
@@ -82,13 +97,19 @@ def base_violations() -> frozenset[tuple[str, str, str]]:
 
 def plain_outcome(case: Mapping[str, Any]) -> Outcome:
     new = violations(resources_of(case)) - (set() if "base" in case else base_violations())
-    severity, words = report_of(listed(base_of(case)), listed(resources_of(case))) if case["want"] in (*RANKS, CALM) else ("", ())
-    return Outcome(tuple(sorted({rule for rule, *_ in new})), severity, words or tuple(map(str, sorted(new))))
+    severity, words = (
+        report_of(listed(base_of(case)), listed(resources_of(case)))
+        if case["want"] in (*RANKS, CALM)
+        else ("", ())
+    )
+    return Outcome(
+        tuple(sorted({rule for rule, *_ in new})), severity, words or tuple(map(str, sorted(new)))
+    )
 
 
 def report_of(before: Recording, after: Recording) -> tuple[str, tuple[str, ...]]:
-    from inferplan.rehearsal.engine.plan.events import events_of, to_ndjson
-    from inferplan.rehearsal.engine.plan.steps import make_plan
+    from inferplan.pulumi_engine.plan.events import events_of, to_ndjson
+    from inferplan.pulumi_engine.plan.steps import make_plan
 
     plan = make_plan(after, make_plan(before).states)
     return first_risk(make_report([read_bytes(to_ndjson(events_of(plan, against="main")))]))
@@ -96,8 +117,15 @@ def report_of(before: Recording, after: Recording) -> tuple[str, tuple[str, ...]
 
 def first_risk(report: Report) -> tuple[str, tuple[str, ...]]:
     # A plan without the pack's verdict is a risk of its own.
-    risks = [each for each in report.stacks[0].risks if each.weight < 2 and "pack" not in each.kind.lower()]
-    words = tuple(f"{each.weight} {each.what} {each.kind} {each.name}: {each.cause} => {each.consequence}" for each in risks)
+    risks = [
+        each
+        for each in report.stacks[0].risks
+        if each.weight < 2 and "pack" not in each.kind.lower()
+    ]
+    words = tuple(
+        f"{each.weight} {each.what} {each.kind} {each.name}: {each.cause} => {each.consequence}"
+        for each in risks
+    )
     return (RANKS[min(each.weight for each in risks)] if risks else CALM), words
 
 
@@ -107,30 +135,50 @@ def stacks() -> tuple[Mapping[str, Any], ...]:
 
 
 def stack_outcome(case: Mapping[str, Any]) -> Outcome:
-    """The outcome of the one-line change of a stack file; what validation rejects is blocked by the rule `validation`."""
+    """The outcome of the one-line change of a stack file; what validation rejects is blocked by the
+    rule `validation`.
+    """
     text = text_of(case["stack"])
     before = recorded(case["stack"], text)
     try:
         after = recorded(case["stack"], with_edits(text, case["set"]))
     except ProgramFailed as error:
         return Outcome(("validation",), "", (f"{type(error).__name__}: {error}",))
-    old, new = ({(each.rule.id, each.resource, each.path) for each in judge(one, ROOT).violations} for one in (before, after))
+    old, new = (
+        {(each.rule.id, each.resource, each.path) for each in judge(one, ROOT).violations}
+        for one in (before, after)
+    )
     severity, words = report_of(before, after)
     return Outcome(tuple(sorted({rule for rule, *_ in new - old})), severity, words)
 
 
 def with_edits(text: str, edits: Mapping[str, Any]) -> str:
     content = yaml.load(text, Loader=yaml.CSafeLoader)
-    content["config"] = edited(content["config"], {f"inferplan:{path}": new for path, new in edits.items()})
+    content["config"] = edited(
+        content["config"], {f"inferplan:{path}": new for path, new in edits.items()}
+    )
     return yaml.dump(content, sort_keys=False)
 
 
 def changed_types(type_: str) -> tuple[set[str], str, str, str]:
-    """The rules that block a resource of `type_`, and the severity of its creation, change and deletion."""
+    """The rules that block a resource of `type_`, and the severity of its creation, change and
+    deletion.
+    """
     is_object = type_.startswith("kubernetes:")
-    props = {"metadata": {"name": "x"}, "spec": {"size": 1}} if is_object else {"name": "x", "size": 1}
+    props = (
+        {"metadata": {"name": "x"}, "spec": {"size": 1}} if is_object else {"name": "x", "size": 1}
+    )
     base = plain()["base"]
-    old, new = (base | {"thing": {"type": type_, "props": edited(props, {"spec.size" if is_object else "size": size})}} for size in (1, 2))
+    old, new = (
+        base
+        | {
+            "thing": {
+                "type": type_,
+                "props": edited(props, {"spec.size" if is_object else "size": size}),
+            }
+        }
+        for size in (1, 2)
+    )
     rules = {rule for rule, *_ in violations(old) - base_violations()}
     steps = ((base, old), (old, new), (old, base))
     created, changed, deleted = (report_of(listed(one), listed(other))[0] for one, other in steps)

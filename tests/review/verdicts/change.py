@@ -22,7 +22,9 @@ Edit = tuple[str, str]
 
 @dataclass(frozen=True)
 class Change:
-    """`old` becomes `new` in the file of `stack`, with the edit `also`, after the edit `given`; `level` and `words` are what must be read first."""
+    """`old` becomes `new` in the file of `stack`, with the edit `also`, after the edit `given`;
+    `level` and `words` are what must be read first.
+    """
 
     stack: str
     sentence: str
@@ -45,7 +47,11 @@ def changes_in(name: str) -> list[Change]:
 
 def _change(row: dict[str, Any]) -> Change:
     edits = {name: tuple(row[name]) for name in ("given", "also") if name in row}
-    told: dict[str, Any] = {"level": row.get("level", CALM), "words": tuple(row.get("words", ())), **edits}
+    told: dict[str, Any] = {
+        "level": row.get("level", CALM),
+        "words": tuple(row.get("words", ())),
+        **edits,
+    }
     return Change(row["stack"], row["sentence"], row["old"], row["new"], **told)
 
 
@@ -55,13 +61,20 @@ def text_of(stack: str) -> str:
 
 def path_of(stack: str) -> Path:
     folders = ("stacks", "docs/engines", "docs/storage")
-    return next(path for folder in folders if (path := ROOT / folder / f"Pulumi.{stack}.yaml").exists())
+    return next(
+        path for folder in folders if (path := ROOT / folder / f"Pulumi.{stack}.yaml").exists()
+    )
 
 
 def edited(text: str, old: str, new: str) -> str:
     """`text` with its one `old` replaced; `@remove NAME` takes out the block of a model."""
     if old.startswith("@remove "):
-        after, count = re.subn(rf"^    {re.escape(old.removeprefix('@remove '))}:\n(?:      .*\n|    #.*\n)+", "", text, flags=re.MULTILINE)
+        after, count = re.subn(
+            rf"^    {re.escape(old.removeprefix('@remove '))}:\n(?:      .*\n|    #.*\n)+",
+            "",
+            text,
+            flags=re.MULTILINE,
+        )
     else:
         count, after = text.count(old), text.replace(old, new)
     assert count == 1, f"{old!r} occurs {count} times"
@@ -74,11 +87,11 @@ def preview_of(each: Change) -> Preview:
 
 
 def events_of(each: Change) -> bytes:
-    from inferplan.operations.reporting.policy_check import judge
-    from inferplan.operations.reporting.violation_formats import packs, policy_events
-    from inferplan.rehearsal.engine.plan.events import events_of as events
-    from inferplan.rehearsal.engine.plan.events import to_ndjson
-    from inferplan.rehearsal.engine.plan.steps import make_plan
+    from inferplan.planning.policy_check import judge
+    from inferplan.planning.violation_formats import packs, policy_events
+    from inferplan.pulumi_engine.plan.events import events_of as events
+    from inferplan.pulumi_engine.plan.events import to_ndjson
+    from inferplan.pulumi_engine.plan.steps import make_plan
 
     before = text_of(each.stack)
     if each.given:
@@ -90,21 +103,32 @@ def events_of(each: Change) -> bytes:
         head = recorded(each.stack, edited(after, *each.also) if each.also else after)
     states = make_plan(recorded(each.stack, before)).states
     plan = make_plan(head, states)
-    return to_ndjson(events(plan, against="main", judged=policy_events(judge(head, ROOT)), packs=packs()))
+    return to_ndjson(
+        events(plan, against="main", judged=policy_events(judge(head, ROOT)), packs=packs())
+    )
 
 
 @cache
 def recorded(stack: str, text: str, seed: str = ""):
-    from inferplan.rehearsal.engine.program.record import record
-    from inferplan.rehearsal.secrets import open_secrets
+    from inferplan.pulumi_engine.program.record import record
+    from inferplan.pulumi_engine.secrets import open_secrets
     from inferplan.stackfile.reader import read_stack
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"Pulumi.{stack}.yaml")
         path.write_text(text)
         file = read_stack(path)
-    secrets = open_secrets(file.secrets, salt=file.encryption_salt, provider=file.secrets_provider, environment=PASSPHRASE)
+    secrets = open_secrets(
+        file.secrets,
+        salt=file.encryption_salt,
+        provider=file.secrets_provider,
+        environment=PASSPHRASE,
+    )
     opened = {**secrets.values, **({"inferplan:apiKeySeed": seed} if seed else {})}
     return record(
-        ROOT / "inferplan" / "infra", project="inferplan", stack=stack, config={**file.config, **opened}, secret_keys=frozenset(opened)
+        ROOT / "inferplan" / "infra",
+        project="inferplan",
+        stack=stack,
+        config={**file.config, **opened},
+        secret_keys=frozenset(opened),
     )

@@ -1,4 +1,6 @@
-"""Found on PYTHONPATH by every Python of a scenario under the Pulumi CLI, the program's own included."""
+"""Found on PYTHONPATH by every Python of a scenario under the Pulumi CLI, the program's own
+included.
+"""
 
 from tests.scenarios.deadlines import shorten
 

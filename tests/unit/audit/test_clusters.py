@@ -6,11 +6,11 @@ import fcntl
 import pytest
 
 from inferplan.audit.clusters import own_cluster
+from inferplan.errors import ClusterError
+from inferplan.rehearsal.apply.run import exclusive
 from inferplan.rehearsal.cluster import clusters
 from inferplan.rehearsal.cluster.components import LISTENING
 from inferplan.rehearsal.cluster.record import Record, cluster_directory, lock_file, write_record
-from inferplan.rehearsal.engine.apply.run import exclusive
-from inferplan.rehearsal.errors import ClusterError
 
 
 @pytest.fixture(autouse=True)

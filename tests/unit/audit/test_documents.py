@@ -19,7 +19,10 @@ def errors(text: str) -> tuple[str, ...]:
     [
         (
             "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
-            + "".join(f"{c}: &{c} [{', '.join([f'*{p}'] * 10)}]\n" for p, c in ["ab", "bc", "cd", "de", "ef"]),
+            + "".join(
+                f"{c}: &{c} [{', '.join([f'*{p}'] * 10)}]\n"
+                for p, c in ["ab", "bc", "cd", "de", "ef"]
+            ),
             "x.yaml:6:",
             "aliases",
         ),
@@ -29,7 +32,11 @@ def errors(text: str) -> tuple[str, ...]:
         ("a: &a [*a]\n", "x.yaml:1:8:", "anchor"),
         (f"{POD}spec: {{}}\nspec: {{}}\n", "x.yaml:5:1:", "twice"),
         (f"{POD}---\nkind: Pod\n", "x.yaml:5:", "apiVersion"),
-        (f"{POD}---\napiVersion: v1\nkind: Pod\nmetadata: {{generateName: a-}}\n", "x.yaml:5:", "generateName"),
+        (
+            f"{POD}---\napiVersion: v1\nkind: Pod\nmetadata: {{generateName: a-}}\n",
+            "x.yaml:5:",
+            "generateName",
+        ),
         ("{{- if .Values.x }}\na: b\n", "x.yaml:1:", "Chart.yaml"),
         ("a: b\x00c\n", "x.yaml:1:", "control character"),
         (f"{POD}data: {{x: {'y' * 2 * 2**20}}}\n", "x.yaml:1:", "2.0 MiB"),
@@ -66,7 +73,9 @@ def test_a_list_is_its_items():
         "x.json",
     )
     assert first.name == second.name
-    assert list(doubled((first, second), "default")) == ["x.json:1: Pod a is declared twice, first in x.json:1. Remove one."]
+    assert list(doubled((first, second), "default")) == [
+        "x.json:1: Pod a is declared twice, first in x.json:1. Remove one."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +101,10 @@ def test_scalars_are_read_as_the_library_of_kubectl_reads_them(text, value):
 
 def test_too_many_objects_and_links_out_of_the_folder_are_rejected(tmp_path):
     (tmp_path / "all.yaml").write_text(
-        "".join(f"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{index}}}\n" for index in range(MAX_OBJECTS + 1))
+        "".join(
+            f"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{index}}}\n"
+            for index in range(MAX_OBJECTS + 1)
+        )
     )
     with pytest.raises(InputError, match=r"all\.yaml:2000[0-9]: Object 5,001"):
         read_manifests(tmp_path)
@@ -102,7 +114,9 @@ def test_too_many_objects_and_links_out_of_the_folder_are_rejected(tmp_path):
         read_manifests(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["password: !CANARY\n", "password: !CANARY x\n", "{password: *CANARY}\n"])
+@pytest.mark.parametrize(
+    "text", ["password: !CANARY\n", "password: !CANARY x\n", "{password: *CANARY}\n"]
+)
 def test_a_password_that_is_not_quoted_is_not_shown(text):
     [error] = errors(text)
     assert "CANARY" not in error

@@ -4,10 +4,10 @@ import pytest
 
 from inferplan.audit.documents import manifests_in
 from inferplan.audit.removals import VERSIONS, removed, unknown_of_nodes
-from inferplan.operations.auditing.audit import audit
-from inferplan.operations.errors import RequestError
+from inferplan.commands.audit.audit import audit
 from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES, SOURCES
 from inferplan.review.findings import Findings, load, save, table
+from inferplan.workspace.errors import RequestError
 
 NEW = """
 apiVersion: batch/v1
@@ -32,12 +32,17 @@ def judged(target: str) -> dict[str, tuple[str, str]]:
 
 
 def test_the_first_version_of_the_table_is_that_of_the_simulated_cluster():
-    assert next(each.version for each in SOURCES if each.name == "kubernetes").startswith(f"v{VERSIONS[0]}.")
+    assert next(each.version for each in SOURCES if each.name == "kubernetes").startswith(
+        f"v{VERSIONS[0]}."
+    )
 
 
 def test_a_field_is_removed_or_deprecated_from_the_version_of_its_row_on():
     volume = "spec.jobTemplate.spec.template.spec.volumes[1].gitRepo"
-    assert judged("1.34") == {"CronJob": ("removed", volume), "VolumeAttributesClass": ("deprecated", "apiVersion")}
+    assert judged("1.34") == {
+        "CronJob": ("removed", volume),
+        "VolumeAttributesClass": ("deprecated", "apiVersion"),
+    }
     assert judged("1.36")["Service"] == ("deprecated", "spec.externalIPs")
     assert judged("1.37")["VolumeAttributesClass"] == ("removed", "apiVersion")
 
@@ -50,11 +55,16 @@ def test_every_finding_says_that_a_table_judged_it_and_what_to_use():
 
 def test_the_needs_of_a_kubelet_are_named_because_nodes_do_not_show_them():
     assert not list(unknown_of_nodes("1.34"))
-    assert [word in text for text, word in zip(unknown_of_nodes("1.36"), ("cgroup v1", "containerd"), strict=True)] == [True, True]
+    assert [
+        word in text
+        for text, word in zip(unknown_of_nodes("1.36"), ("cgroup v1", "containerd"), strict=True)
+    ] == [True, True]
 
 
 def test_a_version_that_the_table_does_not_know_is_rejected(tmp_path):
-    with pytest.raises(RequestError, match=r"--kubernetes: '1.99' cannot be rehearsed. Choose from: 1.34, "):
+    with pytest.raises(
+        RequestError, match=r"--kubernetes: '1.99' cannot be rehearsed. Choose from: 1.34, "
+    ):
         audit(tmp_path, nodes=tmp_path, kubernetes="1.99")
 
 
@@ -66,11 +76,21 @@ def test_an_operator_that_cannot_run_is_one_line_with_those_that_can(tmp_path):
     with pytest.raises(RequestError) as caught:
         audit(tmp_path, nodes=tmp_path, operators=["keda=2.21", "cert-manager=1.18"])
     choice = "keda=2.21, keda=2.21.0, envoy-gateway=1.9, envoy-gateway=1.9.0"
-    assert str(caught.value) == f"--operator: 'cert-manager=1.18' cannot run here. Choose from: {choice}"
+    assert (
+        str(caught.value)
+        == f"--operator: 'cert-manager=1.18' cannot run here. Choose from: {choice}"
+    )
 
 
 def test_a_quiet_audit_speaks_of_its_nodes_file_and_of_no_stack():
-    result = Findings(stack="chart", base="an empty cluster", head="chart", outcome="ready", seconds=8, nodes="those of nodes.yaml")
+    result = Findings(
+        stack="chart",
+        base="an empty cluster",
+        head="chart",
+        outcome="ready",
+        seconds=8,
+        nodes="those of nodes.yaml",
+    )
     loaded = load(save(result), source="findings.json")
     assert loaded is not None
     [note] = table(loaded).notes

@@ -8,8 +8,19 @@ POD = {
     "spec": {
         "containers": [
             {
-                "args": ["--port", "8000", "--api-key", "canary-1", "--token", "--verbose", "$(MODEL)"],
-                "env": [{"name": "HF_TOKEN", "value": "canary-2"}, {"name": "MODEL", "value": "qwen"}],
+                "args": [
+                    "--port",
+                    "8000",
+                    "--api-key",
+                    "canary-1",
+                    "--token",
+                    "--verbose",
+                    "$(MODEL)",
+                ],
+                "env": [
+                    {"name": "HF_TOKEN", "value": "canary-2"},
+                    {"name": "MODEL", "value": "qwen"},
+                ],
                 "httpHeaders": [{"name": "Authorization", "value": "Basic canary-3"}],
             }
         ]
@@ -18,13 +29,21 @@ POD = {
 
 
 def test_the_content_of_a_secret_is_hidden_before_it_is_judged():
-    secret = {"kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"b": "canary-5"}, "type": "Opaque"}
+    secret = {
+        "kind": "Secret",
+        "metadata": {"name": "keys"},
+        "stringData": {"b": "canary-5"},
+        "type": "Opaque",
+    }
     assert veiled(secret, lambda _: "hidden") == {**secret, "stringData": "hidden"}
     assert veiled(POD, lambda _: "hidden") == POD
 
 
 def test_words_that_quote_an_object_lose_its_secrets():
-    words = 'spec.template: Invalid value: {"args":["--api-key","canary-1"],"env":"canary-2"}: qwen is immutable'
+    words = (
+        'spec.template: Invalid value: {"args":["--api-key","canary-1"],"env":"canary-2"}: qwen is'
+        " immutable"
+    )
     assert "canary" not in without_secrets(words, POD)
     assert "qwen is immutable" in without_secrets(words, POD)
     secret = {"kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"b": "canary-5"}}

@@ -14,18 +14,22 @@ from inferplan.audit.documents import content_of
 from inferplan.audit.fleet import read_fleet
 from inferplan.audit.manifest import InputError
 from inferplan.audit.renderers import render_chart
-from inferplan.operations.auditing.sources import read_side
-from inferplan.operations.errors import OperationError
+from inferplan.commands.audit.sources import read_side
+from inferplan.workspace.errors import OperationError
 
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: b}\n"
-needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders kustomizations")
+needs_kubectl = pytest.mark.skipif(
+    shutil.which("kubectl") is None, reason="kubectl renders kustomizations"
+)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / "settings.yaml").write_text(OBJECT)
-    (tmp_path / "base" / "kustomization.yaml").write_text("resources: [settings.yaml]\nnamePrefix: my-\n")
+    (tmp_path / "base" / "kustomization.yaml").write_text(
+        "resources: [settings.yaml]\nnamePrefix: my-\n"
+    )
     return tmp_path
 
 
@@ -45,8 +49,19 @@ def test_a_kustomization_is_rendered_with_its_transformers(folder):
         ("resources: [missing.yaml]\n", 1, "kustomize cannot render it: accumulating resources: "),
         ("resources: [missing.yaml]\n", 1, "Correct the kustomization."),
         ("resources: ['http://127.0.0.1/a.yaml']\n", 1, "needs the network"),
-        ("resources: [settings.yaml]\npatches: [{path: 'https://example.com'}]\n", 2, "needs the network"),
-        ("resources: [settings.yaml]\nconfigMapGenerator: [{name: g, files: ['a=http://127.0.0.1/f']}]\n", 2, "needs the network"),
+        (
+            "resources: [settings.yaml]\npatches: [{path: 'https://example.com'}]\n",
+            2,
+            "needs the network",
+        ),
+        (
+            (
+                "resources: [settings.yaml]\nconfigMapGenerator: [{name: g, files:"
+                " ['a=http://127.0.0.1/f']}]\n"
+            ),
+            2,
+            "needs the network",
+        ),
         ("resources: [a.yaml\n", 2, "Invalid YAML"),
     ],
 )
@@ -65,7 +80,9 @@ def test_an_address_in_the_objects_of_a_kustomization_needs_no_network(folder):
     text = "resources: [../base]\ncommonAnnotations: {docs: https://example.com}\n"
     (folder / "overlay" / "kustomization.yaml").write_text(text)
     assert read_side(folder / "overlay").manifests[0].annotation("docs") == "https://example.com"
-    (folder / "base" / "kustomization.yaml").write_text("resources: ['https://example.com/a.yaml']\n")
+    (folder / "base" / "kustomization.yaml").write_text(
+        "resources: ['https://example.com/a.yaml']\n"
+    )
     with pytest.raises(InputError, match=r"base/kustomization\.yaml:1: .* needs the network"):
         read_side(folder / "overlay")
 
@@ -81,9 +98,14 @@ def test_a_kustomization_reaches_no_server_of_this_machine(folder):
 
     with HTTPServer(("127.0.0.1", 0), Server) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        text = f"apiVersion: builtin\nkind: PatchTransformer\nmetadata: {{name: p}}\npath: http://127.0.0.1:{server.server_port}/p.yaml\n"
+        text = (
+            "apiVersion: builtin\nkind: PatchTransformer\nmetadata: {name: p}\npath:"
+            f" http://127.0.0.1:{server.server_port}/p.yaml\n"
+        )
         (folder / "base" / "transformer.yaml").write_text(text)
-        (folder / "base" / "kustomization.yaml").write_text("resources: [settings.yaml]\ntransformers: [transformer.yaml]\n")
+        (folder / "base" / "kustomization.yaml").write_text(
+            "resources: [settings.yaml]\ntransformers: [transformer.yaml]\n"
+        )
         with pytest.raises(InputError, match="cannot render it"):
             read_side(folder / "base")
         server.shutdown()
@@ -93,7 +115,12 @@ def test_a_kustomization_reaches_no_server_of_this_machine(folder):
 @needs_kubectl
 def test_a_file_of_a_kustomization_that_is_not_yaml_is_named_with_its_line(folder):
     (folder / "base" / "settings.yaml").write_text(OBJECT + "b: c: d\n")
-    with pytest.raises(InputError, match=r"base/settings\.yaml:5: kustomize cannot render it: .*mapping values are not allowed"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"base/settings\.yaml:5: kustomize cannot render it: .*mapping values are not allowed"
+        ),
+    ):
         read_side(folder / "base")
 
 
@@ -123,23 +150,34 @@ def _chart(folder: Path, **files: str) -> Path:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("reference", ["file:///etc/passwd", "http://127.0.0.1/a.json", "../../etc/passwd", "a.json"])
+@pytest.mark.parametrize(
+    "reference", ["file:///etc/passwd", "http://127.0.0.1/a.json", "../../etc/passwd", "a.json"]
+)
 def test_a_schema_that_names_another_file_is_rejected_before_helm_runs(tmp_path, reference, packed):
-    chart, part = _chart(tmp_path / "app"), _chart(tmp_path / "part", values_schema_json=f'{{\n"$ref": "{reference}"}}')
+    chart, part = (
+        _chart(tmp_path / "app"),
+        _chart(tmp_path / "part", values_schema_json=f'{{\n"$ref": "{reference}"}}'),
+    )
     (chart / "charts").mkdir()
     if packed:
         with tarfile.open(chart / "charts" / "part.tgz", "w:gz") as archive:
             archive.add(part, "part")
     else:
         part.rename(chart / "charts" / "part")
-    with pytest.raises(InputError, match=r"charts/part.*/values\.schema\.json:2: \$ref leaves the schema"):
+    with pytest.raises(
+        InputError, match=r"charts/part.*/values\.schema\.json:2: \$ref leaves the schema"
+    ):
         render_chart(Path("no-helm"), chart, [], namespace="default", kubernetes="v1.34.0")
 
 
 @pytest.mark.full
 def test_a_message_of_a_chart_does_not_show_its_passwords(tmp_path):
     template = '{{ fail (printf "%s, %s: install app first" .Values.auth.password .Values.note) }}'
-    chart = _chart(tmp_path / "app", templates__a_yaml=template, values_yaml="auth: {password: CANARY}\nnote: CANARY-CANARY-CANARY\n")
+    chart = _chart(
+        tmp_path / "app",
+        templates__a_yaml=template,
+        values_yaml="auth: {password: CANARY}\nnote: CANARY-CANARY-CANARY\n",
+    )
     for values in ("{}", "auth: {password: CANARY-2}\n"):
         (tmp_path / "mine.yaml").write_text(values)
         with pytest.raises(InputError, match=r"templates/a\.yaml:1: .*install app first") as caught:
@@ -151,12 +189,24 @@ def test_a_message_of_a_chart_does_not_show_its_passwords(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "place", "words"),
     [
-        ("templates__a_yaml", OBJECT + "b: c: d\n", "app/templates/a.yaml:5: ", "mapping values are not allowed in this context. Correct"),
-        ("templates__a_yaml", "{{ range until 2000000000 }}x{{ end }}", "app/Chart.yaml:1: ", "it needs more memory than an audit allows"),
+        (
+            "templates__a_yaml",
+            OBJECT + "b: c: d\n",
+            "app/templates/a.yaml:5: ",
+            "mapping values are not allowed in this context. Correct",
+        ),
+        (
+            "templates__a_yaml",
+            "{{ range until 2000000000 }}x{{ end }}",
+            "app/Chart.yaml:1: ",
+            "it needs more memory than an audit allows",
+        ),
         ("crds__a_yaml", "not: an object\n", "app/crds/a.yaml:1: ", "The object has no apiVersion"),
     ],
 )
-def test_an_error_of_a_chart_names_its_file_and_line_in_one_sentence(tmp_path, name, text, place, words):
+def test_an_error_of_a_chart_names_its_file_and_line_in_one_sentence(
+    tmp_path, name, text, place, words
+):
     with pytest.raises(InputError) as caught:
         read_side(_chart(tmp_path / "app", templates__b_yaml=OBJECT, **{name: text}))
     [error] = caught.value.errors
@@ -166,11 +216,19 @@ def test_an_error_of_a_chart_names_its_file_and_line_in_one_sentence(tmp_path, n
 
 
 @pytest.mark.parametrize(
-    "source", ["https://user:CANARY@example.com/chart", "https://CANARY@example.com/a", "https://a:CANARY/b@example.com"]
+    "source",
+    [
+        "https://user:CANARY@example.com/chart",
+        "https://CANARY@example.com/a",
+        "https://a:CANARY/b@example.com",
+    ],
 )
 def test_credentials_of_an_address_are_not_shown(source, tmp_path):
     _chart(tmp_path / "app")
-    for read in (lambda: read_side(source), lambda: read_fleet(content_of(Path(source)), "nodes.yaml")):
+    for read in (
+        lambda: read_side(source),
+        lambda: read_fleet(content_of(Path(source)), "nodes.yaml"),
+    ):
         with pytest.raises(InputError, match=r"example\.com") as caught:
             read()
         assert "CANARY" not in str(caught.value)
@@ -185,7 +243,11 @@ def test_text_that_is_no_event_is_not_shown(tmp_path):
 
 def test_a_path_of_a_revision_is_read_as_it_was_then(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    for line in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "first"]):
+    for line in (
+        ["init", "-q"],
+        ["add", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "first"],
+    ):
         subprocess.run(["git", *line], check=True)  # noqa: S607 - the git of the developer
     (folder / "base" / "settings.yaml").write_text(OBJECT.replace("settings", "renamed"))
     [manifest] = read_side("HEAD:base/settings.yaml").manifests
@@ -207,7 +269,9 @@ def repository(folder, monkeypatch):
     (folder / "overlay").mkdir()
     (folder / "overlay" / "kustomization.yaml").write_text("resources: [../base]\n")
     (folder / "link").symlink_to("/etc")
-    (folder / ".gitattributes").write_text("*.yaml filter=own export-subst\noverlay export-ignore\n")
+    (folder / ".gitattributes").write_text(
+        "*.yaml filter=own export-subst\noverlay export-ignore\n"
+    )
     monkeypatch.chdir(folder)
     filters = ["-c", f"filter.own.smudge=touch {folder}/ran", "-c", "filter.own.clean=cat"]
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
@@ -243,15 +307,24 @@ def test_engine_events_have_both_sides_and_no_secret(tmp_path):
     def event(op, old, new):
         urn = f"urn:pulumi:dev::app::kubernetes:core/v1:{(new or old)['kind']}::{(new or old)['metadata']['name']}"
         states = {"old": {"inputs": old} if old else None, "new": {"inputs": new} if new else None}
-        return {"resourcePreEvent": {"metadata": {"op": op, "urn": urn, "type": urn.split("::")[2], **states}}}
+        return {
+            "resourcePreEvent": {
+                "metadata": {"op": op, "urn": urn, "type": urn.split("::")[2], **states}
+            }
+        }
 
     def body(kind, name, **fields):
         return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, **fields}
 
-    secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "plaintext": "never"}
+    secret = {
+        "4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
+        "plaintext": "never",
+    }
     events = [
         event(
-            "update", body("ConfigMap", "a", data={"x": "1"}), body("ConfigMap", "a", data={"x": "04da6b54-80e4-46f7-96ec-b56ff0331ba9"})
+            "update",
+            body("ConfigMap", "a", data={"x": "1"}),
+            body("ConfigMap", "a", data={"x": "04da6b54-80e4-46f7-96ec-b56ff0331ba9"}),
         ),
         event("create", None, body("Secret", "s", stringData={"token": secret})),
         event("delete", body("ConfigMap", "gone"), None),
@@ -259,7 +332,13 @@ def test_engine_events_have_both_sides_and_no_secret(tmp_path):
     lines = "".join(json.dumps(each) + "\n" for each in events)
     for rest in ("", '{"cancelEvent": {}}\n'):
         (tmp_path / "events.ndjson").write_text(lines + rest)
-        with pytest.raises(InputError, match=r"events\.ndjson: the stream ends after \d events without a summary; the run was interrupted"):
+        with pytest.raises(
+            InputError,
+            match=(
+                r"events\.ndjson: the stream ends after \d events without a summary; the run was"
+                r" interrupted"
+            ),
+        ):
             read_side(tmp_path / "events.ndjson")
     (tmp_path / "events.ndjson").write_text(f"{lines}{json.dumps({'summaryEvent': {}})}\n")
     side = read_side(tmp_path / "events.ndjson")
@@ -275,7 +354,10 @@ def test_a_chart_is_rendered_by_helm_and_its_templates_reach_nothing(tmp_path):
     (chart / "templates").mkdir(parents=True)
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: app\nversion: 1.0.0\n")
     (chart / "values.yaml").write_text("size: 1\n")
-    text = 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {size: "{{ .Values.size }}", host: "{{ env }}"}\n'
+    text = (
+        'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {size: "{{'
+        ' .Values.size }}", host: "{{ env }}"}\n'
+    )
     template = chart / "templates" / "settings.yaml"
     template.write_text(text.replace("{{ env }}", '{{ getHostByName "example.com" }}'))
     (tmp_path / "mine.yaml").write_text("size: 2\n")
@@ -283,17 +365,26 @@ def test_a_chart_is_rendered_by_helm_and_its_templates_reach_nothing(tmp_path):
     assert manifest.body["data"] == {"size": "2", "host": ""}
     assert manifest.place.startswith("app/templates/settings.yaml, line ")
     template.write_text(text)  # `env` is none of Helm's functions
-    with pytest.raises(InputError, match=r"app/templates/settings\.yaml:4: Helm cannot render it: .*\"env\" not defined"):
+    with pytest.raises(
+        InputError,
+        match=r"app/templates/settings\.yaml:4: Helm cannot render it: .*\"env\" not defined",
+    ):
         read_side(chart)
     (chart / "Chart.yaml").write_text(
-        "apiVersion: v2\nname: app\nversion: 1.0.0\ndependencies: [{name: b, version: 1.0.0, repository: 'https://example.com'}]\n"
+        "apiVersion: v2\nname: app\nversion: 1.0.0\ndependencies: [{name: b, version: 1.0.0,"
+        " repository: 'https://example.com'}]\n"
     )
-    with pytest.raises(InputError, match=r"Chart\.yaml:1: Helm cannot render it: .*missing in charts.*helm dependency build"):
+    with pytest.raises(
+        InputError,
+        match=r"Chart\.yaml:1: Helm cannot render it: .*missing in charts.*helm dependency build",
+    ):
         read_side(chart)
 
 
 @pytest.mark.parametrize("name", ["../../nodes/a", "a/b", "a%2fb", "a?b", "..", "a b"])
-def test_a_name_that_would_change_the_path_of_a_request_is_rejected_with_file_and_line(name, tmp_path):
+def test_a_name_that_would_change_the_path_of_a_request_is_rejected_with_file_and_line(
+    name, tmp_path
+):
     (tmp_path / "a.yaml").write_text(OBJECT.replace("settings", f"'{name}'"))
     with pytest.raises(InputError, match=r"a\.yaml:1: ConfigMap: .* is not a name"):
         read_side(tmp_path / "a.yaml")

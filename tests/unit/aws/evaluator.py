@@ -1,6 +1,8 @@
-"""Decides requests by IAM's rules for the part of its language that the documents here use; anything else is an error.
+"""Decides requests by IAM's rules for the part of its language that the documents here use;
+anything else is an error.
 
-An explicit denial wins, else an allowance, else nothing is allowed. Written for tests: it refuses what it does not know.
+An explicit denial wins, else an allowance, else nothing is allowed. Written for tests: it refuses
+what it does not know.
 """
 
 from __future__ import annotations
@@ -26,7 +28,12 @@ class Request:
 
 def allowed(documents: Iterable[Document], request: Request) -> bool:
     """Whether `documents` together let `request` pass."""
-    effects = [statement["Effect"] for each in documents for statement in each["Statement"] if _applies(statement, request)]
+    effects = [
+        statement["Effect"]
+        for each in documents
+        for statement in each["Statement"]
+        if _applies(statement, request)
+    ]
     return "Deny" not in effects and "Allow" in effects
 
 
@@ -34,10 +41,19 @@ def _applies(statement: Mapping[str, Any], request: Request) -> bool:
     unknown = set(statement) - _KEYS
     assert not unknown, f"the evaluator does not know {unknown}"
     return (
-        any(_like(pattern, request.action, ignore_case=True) for pattern in _list(statement["Action"]))
-        and ("Resource" not in statement or any(_like(pattern, request.resource) for pattern in _list(statement["Resource"])))
+        any(
+            _like(pattern, request.action, ignore_case=True)
+            for pattern in _list(statement["Action"])
+        )
+        and (
+            "Resource" not in statement
+            or any(_like(pattern, request.resource) for pattern in _list(statement["Resource"]))
+        )
         and ("Principal" not in statement or _principal(statement["Principal"], request.principal))
-        and all(_condition(operator, keys, request.context) for operator, keys in statement.get("Condition", {}).items())
+        and all(
+            _condition(operator, keys, request.context)
+            for operator, keys in statement.get("Condition", {}).items()
+        )
     )
 
 
@@ -45,7 +61,9 @@ def _principal(stated: Any, asking: tuple[str, str] | None) -> bool:
     if stated == "*":
         return True
     return any(
-        asking is not None and kind == asking[0] and value in ("*", asking[1]) for kind, values in stated.items() for value in _list(values)
+        asking is not None and kind == asking[0] and value in ("*", asking[1])
+        for kind, values in stated.items()
+        for value in _list(values)
     )
 
 
@@ -71,8 +89,13 @@ def _condition(operator: str, keys: Mapping[str, Any], context: Mapping[str, str
 
 
 def _like(pattern: str, value: str, *, ignore_case: bool = False) -> bool:
-    expression = "".join(".*" if char == "*" else "." if char == "?" else re.escape(char) for char in pattern)
-    return re.fullmatch(expression, value, re.DOTALL | (re.IGNORECASE if ignore_case else 0)) is not None
+    expression = "".join(
+        ".*" if char == "*" else "." if char == "?" else re.escape(char) for char in pattern
+    )
+    return (
+        re.fullmatch(expression, value, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+        is not None
+    )
 
 
 def _list(value: Any) -> list[Any]:

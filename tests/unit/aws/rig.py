@@ -1,4 +1,6 @@
-"""Declares stacks on AWS with every value known, as an update would see them, without asking AWS anything."""
+"""Declares stacks on AWS with every value known, as an update would see them, without asking AWS
+anything.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ from typing import Any
 
 import pulumi
 
-from inferplan.rehearsal.engine.program.monitor import Monitor, Realized
-from inferplan.rehearsal.engine.program.record import record, run
-from inferplan.rehearsal.engine.providers.aws import answer, realize
-from inferplan.rehearsal.engine.wire.recording import Recording, Registration
+from inferplan.pulumi_engine.program.monitor import Monitor, Realized
+from inferplan.pulumi_engine.program.record import record, run
+from inferplan.pulumi_engine.providers.aws import answer, realize
+from inferplan.pulumi_engine.recording import Recording, Registration
 from inferplan.stackfile.stack import Stack, StackSecrets, StackSettings
 
 CREATED = {
@@ -28,7 +30,12 @@ CREATED = {
 }
 AUTOMATIC = {**CREATED, "autoMode": True}
 ADOPTED = {"provider": "eks", "name": "shared", "region": "us-east-1"}
-L40S = {"provider": "eks", "accelerator": "nvidia-l40s", "instanceTypes": ["g6e.4xlarge", "g6e.8xlarge"], "size": {"max": 4}}
+L40S = {
+    "provider": "eks",
+    "accelerator": "nvidia-l40s",
+    "instanceTypes": ["g6e.4xlarge", "g6e.8xlarge"],
+    "size": {"max": 4},
+}
 SYSTEM = {"provider": "eks", "size": {"min": 2, "max": 3}}
 BUCKET = {"kind": "s3", "bucket": "acme-weights", "prefix": "llm"}
 
@@ -59,13 +66,20 @@ def known(program: Callable[[], object], realizer: Any = None) -> Recording:
 
 
 def settings(**parts: Any) -> StackSettings:
-    """A stack on AWS: an adopted cluster with one pool, changed by `parts` (camelCase, as in a stack file)."""
+    """A stack on AWS: an adopted cluster with one pool, changed by `parts` (camelCase, as in a
+    stack file).
+    """
     return StackSettings.model_validate({"cluster": ADOPTED, "nodePools": {"l40s": L40S}, **parts})
 
 
 def model(**fields: Any) -> dict[str, Any]:
     """A small model on the pool l40s."""
-    return {"engine": "vllm", "weights": {"store": "weights", "path": "llama", "size": "16Gi"}, "pool": "l40s", **fields}
+    return {
+        "engine": "vllm",
+        "weights": {"store": "weights", "path": "llama", "size": "16Gi"},
+        "pool": "l40s",
+        **fields,
+    }
 
 
 def declared(realizer: Any = None, **parts: Any) -> Recording:
@@ -81,7 +95,16 @@ def declared_by(spec: StackSettings, realizer: Any = None) -> Recording:
 
         compose(
             Stack(
-                "test", spec, StackSecrets((pulumi.Output.secret("8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"),)), ""
+                "test",
+                spec,
+                StackSecrets(
+                    (
+                        pulumi.Output.secret(
+                            "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"
+                        ),
+                    )
+                ),
+                "",
             )
         )
 
@@ -97,7 +120,16 @@ def planned(**parts: Any) -> Recording:
 
         compose(
             Stack(
-                "test", spec, StackSecrets((pulumi.Output.secret("8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"),)), ""
+                "test",
+                spec,
+                StackSecrets(
+                    (
+                        pulumi.Output.secret(
+                            "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"
+                        ),
+                    )
+                ),
+                "",
             )
         )
 

@@ -21,13 +21,19 @@ def test_administrators_get_an_entry_and_the_policy_that_goes_with_it():
     created = declared(cluster=CREATED, nodePools=POOLS)
     entry = created.one(ENTRY).inputs
     granted = created.one("aws:eks/accessPolicyAssociation:AccessPolicyAssociation").inputs
-    assert entry["principalArn"] == granted["principalArn"] == "arn:aws:iam::111122223333:role/people"
+    assert (
+        entry["principalArn"] == granted["principalArn"] == "arn:aws:iam::111122223333:role/people"
+    )
 
 
 def test_principals_whose_names_look_alike_get_an_entry_each():
     admins = [f"arn:aws:iam::111122223333:{each}" for each in ("role/a-b", "role/a/b", "user/a-b")]
-    recording = declared(cluster={**CREATED, "create": {**CREATED["create"], "admins": admins}}, nodePools=POOLS)
-    assert sorted(each.inputs["principalArn"] for each in recording.of_type(ENTRY)) == sorted(admins)
+    recording = declared(
+        cluster={**CREATED, "create": {**CREATED["create"], "admins": admins}}, nodePools=POOLS
+    )
+    assert sorted(each.inputs["principalArn"] for each in recording.of_type(ENTRY)) == sorted(
+        admins
+    )
 
 
 ADMIN = "arn:aws:iam::111122223333:role/team/people"
@@ -45,10 +51,19 @@ def warnings(monkeypatch) -> list[str]:
     [
         (None, None),
         ("arn:aws:sts::111122223333:assumed-role/people/session", None),
-        ("arn:aws:sts::111122223333:assumed-role/ci/run-17", "Add arn:aws:iam::111122223333:role/ci"),
-        ("arn:aws:sts::999999999999:assumed-role/people/session", "Add arn:aws:iam::999999999999:role/people"),
+        (
+            "arn:aws:sts::111122223333:assumed-role/ci/run-17",
+            "Add arn:aws:iam::111122223333:role/ci",
+        ),
+        (
+            "arn:aws:sts::999999999999:assumed-role/people/session",
+            "Add arn:aws:iam::999999999999:role/people",
+        ),
         ("arn:aws:iam::111122223333:user/people", "Add arn:aws:iam::111122223333:user/people"),
-        ("arn:aws:iam::111122223333:root", "does not include the caller arn:aws:iam::111122223333:root"),
+        (
+            "arn:aws:iam::111122223333:root",
+            "does not include the caller arn:aws:iam::111122223333:root",
+        ),
     ],
 )
 def test_a_caller_that_is_not_an_administrator_gets_a_warning(asking, told, monkeypatch, warnings):
@@ -68,11 +83,20 @@ SSO = "arn:aws:iam::111122223333:role/aws-reserved/sso.amazonaws.com/eu-west-1/A
 
 
 @pytest.mark.parametrize("admins", [[SSO], [SSO.replace("eu-west-1/", "")]])
-def test_a_preview_with_credentials_compares_the_whole_arn_of_the_role(admins, monkeypatch, warnings):
+def test_a_preview_with_credentials_compares_the_whole_arn_of_the_role(
+    admins, monkeypatch, warnings
+):
     async def invoke(token: str, arguments: Any, **_: object) -> Any:
         if "CallerIdentity" in token:
-            return {"arn": "arn:aws:sts::111122223333:assumed-role/AWSReservedSSO_Admin_1f9ff11932198c00/anna"}
-        assert (token, arguments) == ("aws:iam/getRole:getRole", {"name": "AWSReservedSSO_Admin_1f9ff11932198c00"})
+            return {
+                "arn": (
+                    "arn:aws:sts::111122223333:assumed-role/AWSReservedSSO_Admin_1f9ff11932198c00/anna"
+                )
+            }
+        assert (token, arguments) == (
+            "aws:iam/getRole:getRole",
+            {"name": "AWSReservedSSO_Admin_1f9ff11932198c00"},
+        )
         return {"arn": SSO}
 
     monkeypatch.setattr("pulumi.runtime.invoke_async", invoke)
@@ -82,9 +106,16 @@ def test_a_preview_with_credentials_compares_the_whole_arn_of_the_role(admins, m
 
 def test_validation_rejects_a_role_of_iam_identity_center_without_its_path():
     short = "arn:aws:iam::111122223333:role/AWSReservedSSO_Admin_1f9ff11932198c00"
-    with pytest.raises(ValueError, match=r"aws iam get-role --role-name AWSReservedSSO_Admin_1f9ff11932198c00 --query Role.Arn"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"aws iam get-role --role-name AWSReservedSSO_Admin_1f9ff11932198c00 --query Role.Arn"
+        ),
+    ):
         EksCreation.model_validate({"kubernetesVersion": "1.34", "admins": [short]})
-    assert EksCreation.model_validate({"kubernetesVersion": "1.34", "admins": [SSO]}).admins == [SSO]
+    assert EksCreation.model_validate({"kubernetesVersion": "1.34", "admins": [SSO]}).admins == [
+        SSO
+    ]
 
 
 def test_a_stranger_is_told_as_the_cluster_is_declared_and_gets_no_rights_by_creating_it(warnings):
@@ -92,10 +123,19 @@ def test_a_stranger_is_told_as_the_cluster_is_declared_and_gets_no_rights_by_cre
         def invoke(self, token: str, arguments: Any) -> Any:
             if "getRole" in token:
                 return {"arn": "arn:aws:iam::111122223333:role/ci"}
-            return {"arn": "arn:aws:sts::111122223333:assumed-role/ci/1"} if "Caller" in token else super().invoke(token, arguments)
+            return (
+                {"arn": "arn:aws:sts::111122223333:assumed-role/ci/1"}
+                if "Caller" in token
+                else super().invoke(token, arguments)
+            )
 
     made = declared(Stranger(), cluster=CREATED, nodePools=POOLS)
-    assert made.one("aws:eks/cluster:Cluster").inputs["accessConfig"]["bootstrapClusterCreatorAdminPermissions"] is False
+    assert (
+        made.one("aws:eks/cluster:Cluster").inputs["accessConfig"][
+            "bootstrapClusterCreatorAdminPermissions"
+        ]
+        is False
+    )
     [told] = warnings
     assert "role/ci" in told
 
@@ -106,7 +146,12 @@ def test_the_kubeconfig_holds_no_token_and_asks_for_one(cluster):
     config = json.loads(provider["kubeconfig"])
     [user] = config["users"]
     assert list(user["user"]) == ["exec"]
-    assert user["user"]["exec"]["args"][:4] == ["eks", "get-token", "--cluster-name", cluster["name"]]
+    assert user["user"]["exec"]["args"][:4] == [
+        "eks",
+        "get-token",
+        "--cluster-name",
+        cluster["name"],
+    ]
     assert config["clusters"][0]["cluster"]["server"].startswith("https://")
     assert "token" not in user["user"]
     assert "insecure-skip-tls-verify" not in json.dumps(config)

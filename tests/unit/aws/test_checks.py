@@ -13,10 +13,10 @@ from typing import Any
 import botocore.session
 import pytest
 
-from inferplan.components.nodes.machines import machines
 from inferplan.components.platforms.aws import tables
 from inferplan.components.platforms.aws.aws_api import API_FILE, aws_api, region_of_zone
-from inferplan.stackfile.errors import dotted
+from inferplan.documents.errors import dotted
+from inferplan.hardware.machines import machines
 from tests.lanes import in_full
 from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, model, settings
 
@@ -31,7 +31,12 @@ H100 = {
 SUBNETS = {"us-east-1a": "subnet-0000000a", "us-east-1b": "subnet-0000000b"}
 KEY = "arn:aws:kms:us-east-1:111122223333:key/1"
 CERTIFICATE = "arn:aws:acm:eu-west-1:111122223333:certificate/3f1d9f5e-2c1b-4e0a-9a43-7d0e5b6c8a21"
-BIG = {"engine": "vllm", "weights": {"store": "weights", "path": "big", "size": "142Gi"}, "pool": "h100", "tensorParallelSize": 4}
+BIG = {
+    "engine": "vllm",
+    "weights": {"store": "weights", "path": "big", "size": "142Gi"},
+    "pool": "h100",
+    "tensorParallelSize": 4,
+}
 
 
 def found(**parts: Any) -> dict[str, str]:
@@ -41,7 +46,12 @@ def found(**parts: Any) -> dict[str, str]:
 
 def test_a_sound_stack_has_no_fault():
     assert found(models={"llama": model()}) == {}
-    assert found(cluster=CREATED, nodePools={"l40s": L40S, "system": SYSTEM}, models={"llama": model()}) == {}
+    assert (
+        found(
+            cluster=CREATED, nodePools={"l40s": L40S, "system": SYSTEM}, models={"llama": model()}
+        )
+        == {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,40 +119,66 @@ def test_a_fault_names_the_key_and_the_way_out(parts, path, said):
 
 
 def test_said_scarcity_is_accepted():
-    pool = {**L40S, "capacityTypes": ["SPOT"], "zones": ["us-east-1a"], "instanceTypes": ["g6e.4xlarge"], "acceptScarcity": True}
+    pool = {
+        **L40S,
+        "capacityTypes": ["SPOT"],
+        "zones": ["us-east-1a"],
+        "instanceTypes": ["g6e.4xlarge"],
+        "acceptScarcity": True,
+    }
     assert found(cluster={**ADOPTED, "subnets": SUBNETS}, nodePools={"p": pool}) == {}
 
 
-ROOMLESS = {"cluster": CREATED, "nodePools": {"l40s": L40S, "system": SYSTEM}, "storage": {"weights": BUCKET, "s": {"kind": "efs"}}}
+ROOMLESS = {
+    "cluster": CREATED,
+    "nodePools": {"l40s": L40S, "system": SYSTEM},
+    "storage": {"weights": BUCKET, "s": {"kind": "efs"}},
+}
 
 
 @pytest.mark.parametrize(("asked", "key"), [({"cpu": "8"}, "cpu"), ({"memory": "32Gi"}, "memory")])
 def test_a_preheat_that_no_plain_node_can_hold_is_refused_where_all_nodes_are_known(asked, key):
     models = {"llama": model(preheat={"into": "s", **asked})}
-    assert "nodes without taints have at most" in found(**ROOMLESS, models=models)[f"models.llama.preheat.{key}"]
+    assert (
+        "nodes without taints have at most"
+        in found(**ROOMLESS, models=models)[f"models.llama.preheat.{key}"]
+    )
     larger = {"l40s": L40S, "system": {**SYSTEM, "instanceTypes": ["m7i.4xlarge"]}}
     assert found(**{**ROOMLESS, "nodePools": larger}, models=models) == {}
     untainted = {**ROOMLESS["nodePools"], "l40s": {**L40S, "taints": []}}
     assert found(**{**ROOMLESS, "nodePools": untainted}, models=models) == {}
     # Who adopts a cluster may have larger nodes in it.
-    adopted = {"cluster": {**ADOPTED, "subnets": SUBNETS}, "storage": {**ROOMLESS["storage"], "s": {"kind": "efs", "openTo": "cluster"}}}
+    adopted = {
+        "cluster": {**ADOPTED, "subnets": SUBNETS},
+        "storage": {**ROOMLESS["storage"], "s": {"kind": "efs", "openTo": "cluster"}},
+    }
     assert found(**{**ROOMLESS, **adopted}, models=models) == {}
 
 
 def test_a_share_that_is_open_to_the_cluster_may_be_filled_from_any_of_its_nodes():
     storage = {"weights": BUCKET, "s": {"kind": "efs", "openTo": "cluster"}}
-    assert found(cluster={**ADOPTED, "subnets": SUBNETS}, storage=storage, models={"llama": model(preheat={"into": "s"})}) == {}
+    assert (
+        found(
+            cluster={**ADOPTED, "subnets": SUBNETS},
+            storage=storage,
+            models={"llama": model(preheat={"into": "s"})},
+        )
+        == {}
+    )
 
 
 def drained(sizes: list[int], cards: int, nodes: int, held: int) -> bool:
-    """Whether emptying one node after another, none in its stead, ever ends: one replica of a model leaves at a time, and the
-    next of the same model only once that one runs again on another node."""
+    """Whether emptying one node after another, none in its stead, ever ends: one replica of a model
+    leaves at a time, and the next of the same model only once that one runs again on another node.
+    """
     placed = {
         (index, replica): replica % nodes if count * cards <= held * nodes else 0
         for index, count in enumerate(sizes)
         for replica in range(count)
     }
-    room = {node: held - cards * sum(1 for at in placed.values() if at == node) for node in range(nodes)}
+    room = {
+        node: held - cards * sum(1 for at in placed.values() if at == node) for node in range(nodes)
+    }
     if min(room.values()) < 0:
         return True
     for node in range(nodes):
@@ -160,7 +196,11 @@ def drained(sizes: list[int], cards: int, nodes: int, held: int) -> bool:
     return True
 
 
-LAYOUTS = [each for each in product([1, 2, 3, 4], [1, 2, 4, 8], [1, 2, 3]) if each[0] * each[1] <= 8 * each[2]]
+LAYOUTS = [
+    each
+    for each in product([1, 2, 3, 4], [1, 2, 4, 8], [1, 2, 3])
+    if each[0] * each[1] <= 8 * each[2]
+]
 
 
 @pytest.mark.parametrize(("replicas", "tensor", "nodes"), LAYOUTS)
@@ -169,7 +209,9 @@ def test_a_node_update_that_a_disruption_budget_would_stop_is_refused(replicas, 
     told = {}
     for force in (False, True):
         pool = {**H100, "size": {"max": nodes}, "update": {"force": force}}
-        told[force] = found(cluster={**ADOPTED, "subnets": SUBNETS}, nodePools={"h100": pool}, models={"big": big})
+        told[force] = found(
+            cluster={**ADOPTED, "subnets": SUBNETS}, nodePools={"h100": pool}, models={"big": big}
+        )
     assert told[True] == {}
     if not drained([replicas], tensor, nodes, 8):
         assert "update.force: true" in told[False]["models.big.replicas"]
@@ -188,11 +230,16 @@ def test_a_default_update_brings_a_successor_first_and_is_never_refused():
 def test_the_table_says_what_the_installed_botocore_says():
     recorded = API_FILE.read_text()
     said = json.loads(recorded)["botocore"]
-    assert recorded == tables.enumerations(), f"aws_api.json is of botocore {said}; run python -m inferplan.components.platforms.aws.tables"
+    assert recorded == tables.enumerations(), (
+        f"aws_api.json is of botocore {said}; run python -m"
+        " inferplan.components.platforms.aws.tables"
+    )
 
 
 def test_every_ec2_machine_of_the_hardware_table_is_one_that_ec2_has():
-    assert {name for name, row in machines().items() if row.provider == "ec2"} <= aws_api().instance_types
+    assert {
+        name for name, row in machines().items() if row.provider == "ec2"
+    } <= aws_api().instance_types
 
 
 def test_what_is_emitted_is_in_the_table():
@@ -206,10 +253,16 @@ def test_what_is_emitted_is_in_the_table():
 
 
 def test_botocore_still_lists_no_kubernetes_versions_so_the_bounds_are_kept_by_hand():
-    """When this fails, `aws_api.generate` can generate them, and OLDEST_KUBERNETES and NEWEST_KUBERNETES must go."""
+    """When this fails, `aws_api.generate` can generate them, and OLDEST_KUBERNETES and
+    NEWEST_KUBERNETES must go.
+    """
     eks: Any = botocore.session.get_session().get_service_model("eks")
     assert list(eks.shape_for("CreateClusterRequest").members["version"].enum) == []
-    listed = [name for name in eks.shape_names if any(re.fullmatch(r"1\.\d\d", each) for each in getattr(eks.shape_for(name), "enum", ()))]
+    listed = [
+        name
+        for name in eks.shape_names
+        if any(re.fullmatch(r"1\.\d\d", each) for each in getattr(eks.shape_for(name), "enum", ()))
+    ]
     assert listed == []
     assert "DescribeClusterVersions" in eks.operation_names
 
@@ -231,7 +284,13 @@ def test_words_that_are_written_by_hand_are_words_of_the_service(service, shape,
 
 
 @pytest.mark.parametrize(
-    ("zone", "region"), [("us-east-1a", "us-east-1"), ("us-west-2-lax-1a", "us-west-2"), ("eu-central-2b", "eu-central-2"), ("mars-1a", "")]
+    ("zone", "region"),
+    [
+        ("us-east-1a", "us-east-1"),
+        ("us-west-2-lax-1a", "us-west-2"),
+        ("eu-central-2b", "eu-central-2"),
+        ("mars-1a", ""),
+    ],
 )
 def test_a_zone_belongs_to_the_region_that_its_name_starts_with(zone, region):
     assert region_of_zone(zone) == region
@@ -241,9 +300,11 @@ def test_a_zone_belongs_to_the_region_that_its_name_starts_with(zone, region):
 @pytest.mark.parametrize("stack", ["onprem", *in_full("local")])
 def test_checking_and_planning_a_stack_without_aws_never_imports_pulumi_aws(stack):
     program = (
-        "import sys\nfrom inferplan.cli.main import run\n"
-        f"try: run(['plan', '{stack}'])\nexcept SystemExit as end: assert not end.code, end.code\n"
-        "print('loaded:', [name for name in sys.modules if name.split('.')[0] in ('pulumi_aws', 'botocore')])"
+        "import sys\nfrom inferplan.commands.main import run\ntry: run(['plan',"
+        f" '{stack}'])\nexcept SystemExit as end: assert not end.code, end.code\nprint('loaded:',"
+        " [name for name in sys.modules if name.split('.')[0] in ('pulumi_aws', 'botocore')])"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == "loaded: []"

@@ -1,4 +1,6 @@
-"""The Cluster Autoscaler of a cluster with node groups: what it may do, in which order it adds nodes, and when it is installed."""
+"""The Cluster Autoscaler of a cluster with node groups: what it may do, in which order it adds
+nodes, and when it is installed.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,27 @@ import yaml
 from inferplan.components.platforms.aws.aws_api import NEWEST_KUBERNETES, OLDEST_KUBERNETES
 from inferplan.components.platforms.aws.cluster_autoscaler import image_of
 from inferplan.images.catalogue import facts_of
-from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.pulumi_engine.recording import Recording
 from tests.unit.aws.evaluator import Request, allowed
-from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, declared, document, model, upstream
+from tests.unit.aws.rig import (
+    ADOPTED,
+    BUCKET,
+    CREATED,
+    L40S,
+    SYSTEM,
+    declared,
+    document,
+    model,
+    upstream,
+)
 
 GROUPS = {**CREATED, "autoMode": False}
 POOLS = {"l40s": {**L40S, "capacityTypes": ["SPOT", "ON_DEMAND"]}, "system": SYSTEM}
 STORE = {"weights": BUCKET}
-FIXED = {"l40s": {**L40S, "size": {"min": 1, "max": 1}}, "system": {**SYSTEM, "size": {"min": 2, "max": 2}}}
+FIXED = {
+    "l40s": {**L40S, "size": {"min": 1, "max": 1}},
+    "system": {**SYSTEM, "size": {"min": 2, "max": 2}},
+}
 RESIZE = ("autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup")
 GROUP = "arn:aws:autoscaling:us-east-1:111122223333:autoScalingGroup:1-2:autoScalingGroupName/eks-l40s-spot-1-2"
 
@@ -26,12 +41,20 @@ GROUP = "arn:aws:autoscaling:us-east-1:111122223333:autoScalingGroup:1-2:autoSca
 @pytest.fixture(scope="module")
 def installed() -> Recording:
     return declared(
-        cluster=GROUPS, nodePools=POOLS, storage=STORE, models={"llama": model(drainSeconds=1200)}, gateway={"exposure": "internal"}
+        cluster=GROUPS,
+        nodePools=POOLS,
+        storage=STORE,
+        models={"llama": model(drainSeconds=1200)},
+        gateway={"exposure": "internal"},
     )
 
 
 def deployments(recording: Recording) -> list[Any]:
-    return [each for each in recording.of_type("kubernetes:apps/v1:Deployment") if each.name == "cluster-autoscaler"]
+    return [
+        each
+        for each in recording.of_type("kubernetes:apps/v1:Deployment")
+        if each.name == "cluster-autoscaler"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -43,32 +66,54 @@ def deployments(recording: Recording) -> list[Any]:
         ({**GROUPS, "autoscaler": "existing"}, POOLS, False),
         ({**GROUPS, "autoscaler": "none"}, POOLS, False),
         ({**CREATED, "autoMode": True}, POOLS, False),
-        ({**CREATED, "autoMode": True}, {**POOLS, "l40s": {**POOLS["l40s"], "nodes": "nodeGroup"}}, True),
+        (
+            {**CREATED, "autoMode": True},
+            {**POOLS, "l40s": {**POOLS["l40s"], "nodes": "nodeGroup"}},
+            True,
+        ),
         (ADOPTED, POOLS, False),
         ({**ADOPTED, "autoscaler": "install"}, POOLS, True),
     ],
 )
-def test_it_is_installed_only_where_node_groups_grow_and_nobody_else_runs_one(cluster, pools, expected):
+def test_it_is_installed_only_where_node_groups_grow_and_nobody_else_runs_one(
+    cluster, pools, expected
+):
     recording = declared(cluster=cluster, nodePools=pools, storage=STORE, models={})
     assert bool(deployments(recording)) == expected
     assert bool([each for each in recording if each.name == "cluster-controllers"]) == expected
 
 
 def test_it_resizes_the_groups_of_its_cluster_and_no_others(installed):
-    rights = [document(installed.one("aws:iam/rolePolicy:RolePolicy", "cluster-autoscaler").inputs["policy"])]
+    rights = [
+        document(
+            installed.one("aws:iam/rolePolicy:RolePolicy", "cluster-autoscaler").inputs["policy"]
+        )
+    ]
     tag = "aws:ResourceTag/k8s.io/cluster-autoscaler/{}"
     for action in RESIZE:
         assert allowed(rights, Request(action, GROUP, context={tag.format("prod"): "owned"}))
         assert not allowed(rights, Request(action, GROUP, context={tag.format("staging"): "owned"}))
         assert not allowed(rights, Request(action, GROUP))
-        assert not allowed(rights, Request(action, GROUP.replace("us-east-1", "eu-west-1"), context={tag.format("prod"): "owned"}))
+        assert not allowed(
+            rights,
+            Request(
+                action,
+                GROUP.replace("us-east-1", "eu-west-1"),
+                context={tag.format("prod"): "owned"},
+            ),
+        )
     assert allowed(rights, Request("autoscaling:DescribeAutoScalingGroups"))
-    assert not allowed(rights, Request("autoscaling:DeleteAutoScalingGroup", GROUP, context={tag.format("prod"): "owned"}))
+    assert not allowed(
+        rights,
+        Request("autoscaling:DeleteAutoScalingGroup", GROUP, context={tag.format("prod"): "owned"}),
+    )
     assert not allowed(rights, Request("ec2:TerminateInstances"))
 
 
 def test_only_its_own_service_account_has_the_role(installed):
-    trust = document(installed.one("aws:iam/role:Role", "cluster-autoscaler").inputs["assumeRolePolicy"])
+    trust = document(
+        installed.one("aws:iam/role:Role", "cluster-autoscaler").inputs["assumeRolePolicy"]
+    )
     [statement] = trust["Statement"]
     assert statement["Condition"]["StringEquals"] == {
         "aws:RequestTag/eks-cluster-name": "prod",
@@ -78,19 +123,32 @@ def test_only_its_own_service_account_has_the_role(installed):
 
 
 def test_spot_comes_before_on_demand_and_every_other_group_last(installed):
-    data = installed.one("kubernetes:core/v1:ConfigMap", "cluster-autoscaler-priority-expander").inputs["data"]
+    data = installed.one(
+        "kubernetes:core/v1:ConfigMap", "cluster-autoscaler-priority-expander"
+    ).inputs["data"]
     ranks = yaml.safe_load(data["priorities"])
 
     def rank(group: str) -> int:
-        return max(rank for rank, patterns in ranks.items() if any(re.search(pattern, group) for pattern in patterns))
+        return max(
+            rank
+            for rank, patterns in ranks.items()
+            if any(re.search(pattern, group) for pattern in patterns)
+        )
 
-    assert rank("eks-l40s-spot-1a2b3c4-5d6e") > rank("eks-l40s-on-demand-1a2b3c4-5d6e") > rank("eks-of-another-stack")
+    assert (
+        rank("eks-l40s-spot-1a2b3c4-5d6e")
+        > rank("eks-l40s-on-demand-1a2b3c4-5d6e")
+        > rank("eks-of-another-stack")
+    )
 
 
 def test_it_finds_the_groups_of_the_cluster_and_waits_for_the_slowest_model(installed):
     [deployment] = deployments(installed)
     [container] = deployment.inputs["spec"]["template"]["spec"]["containers"]
-    assert "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/prod" in container["args"]
+    assert (
+        "--node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/prod"
+        in container["args"]
+    )
     assert "--max-graceful-termination-sec=1225" in container["args"]
     assert {"name": "AWS_REGION", "value": "us-east-1"} in container["env"]
 

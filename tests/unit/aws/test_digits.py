@@ -1,4 +1,6 @@
-"""Account ids and ARNs take ASCII digits: AWS refuses others, and does so after half the stack has changed."""
+"""Account ids and ARNs take ASCII digits: AWS refuses others, and does so after half the stack has
+changed.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,14 @@ ACCOUNT = "123456789012"
 
 
 def account(value):
-    return EksCluster.model_validate({"provider": "eks", "name": "a", "region": "us-east-1", "account": value}).account
+    return EksCluster.model_validate(
+        {"provider": "eks", "name": "a", "region": "us-east-1", "account": value}
+    ).account
 
 
-@pytest.mark.parametrize("digit", ["\N{ARABIC-INDIC DIGIT TWO}", "\N{FULLWIDTH DIGIT TWO}", "\N{SUPERSCRIPT TWO}"])
+@pytest.mark.parametrize(
+    "digit", ["\N{ARABIC-INDIC DIGIT TWO}", "\N{FULLWIDTH DIGIT TWO}", "\N{SUPERSCRIPT TWO}"]
+)
 @pytest.mark.parametrize(
     ("read", "text"),
     [

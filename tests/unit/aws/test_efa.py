@@ -1,8 +1,10 @@
 """EFA from the launch template to the pod, held against what AWS publishes.
 
-Network cards: aws/karpenter-provider-aws pkg/providers/instancetype/zz_generated.vpclimits.go (2026-08-06). EFA interfaces: its website,
-reference/instance-types (2026-08-21). Interface types and indexes: EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with
-multiple network cards" (read 2026-11). Pod: aws-samples/awsome-distributed-training, micro-benchmarks/nccl-tests/kubernetes (2026-02).
+Network cards: aws/karpenter-provider-aws pkg/providers/instancetype/zz_generated.vpclimits.go
+(2026-08-06). EFA interfaces: its website, reference/instance-types (2026-08-21). Interface types
+and indexes: EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple
+network cards" (read 2026-11). Pod: aws-samples/awsome-distributed-training,
+micro-benchmarks/nccl-tests/kubernetes (2026-02).
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ import pytest
 
 from inferplan.components.handles import NodeTarget
 from inferplan.components.nodes.fake_nodes import fake_nodes
-from inferplan.components.nodes.machines import machine, machines
 from inferplan.components.platforms.aws.launch_template import network_interfaces
 from inferplan.components.platforms.aws.pool_spec import EksPool
 from inferplan.components.queue.quota import covered_resources, quota_amounts
 from inferplan.components.queue.spec import QueueSpec
-from inferplan.stackfile.errors import InvalidStack
+from inferplan.documents.errors import InvalidStack
+from inferplan.hardware.machines import machine, machines
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 from tests.unit.aws.rig import CREATED, SYSTEM, declared
@@ -76,7 +78,9 @@ def test_the_table_has_the_network_cards_and_efa_interfaces_that_aws_publishes(n
 
 
 @pytest.mark.parametrize("name", [each.name for each in machines().values() if each.efa])
-def test_the_primary_interface_carries_ip_and_each_card_that_takes_one_has_one_efa_only_interface(name):
+def test_the_primary_interface_carries_ip_and_each_card_that_takes_one_has_one_efa_only_interface(
+    name,
+):
     made: list[Any] = [
         (each.get("network_card_index"), each.get("device_index"), each.get("interface_type"))
         for each in network_interfaces(efa_pool(name), ["sg-1"])
@@ -93,7 +97,9 @@ def test_the_primary_interface_carries_ip_and_each_card_that_takes_one_has_one_e
 
 def test_network_card_0_of_p6_b300_takes_no_efa_interface():
     made = network_interfaces(efa_pool("p6-b300.48xlarge"), ["sg-1"])
-    assert [each.get("network_card_index") for each in made if each.get("interface_type") == "efa-only"] == list(range(1, 17))
+    assert [
+        each.get("network_card_index") for each in made if each.get("interface_type") == "efa-only"
+    ] == list(range(1, 17))
 
 
 def test_every_interface_is_in_the_group_that_lets_efa_through_and_no_groups_stand_beside_the_interfaces():
@@ -104,18 +110,25 @@ def test_every_interface_is_in_the_group_that_lets_efa_through_and_no_groups_sta
     assert made["placement"]["groupName"]
 
 
-@pytest.mark.parametrize(("name", "pages"), [("p4de.24xlarge", "21122Mi"), ("p5.48xlarge", "42242Mi")])
+@pytest.mark.parametrize(
+    ("name", "pages"), [("p4de.24xlarge", "21122Mi"), ("p5.48xlarge", "42242Mi")]
+)
 def test_a_node_has_the_huge_pages_that_aws_shows_of_it_and_tells_the_autoscaler(name, pages):
     [node] = fake_nodes("p", efa_pool(name), count=1)
     assert node["status"]["allocatable"]["hugepages-2Mi"] == pages
     assert node["status"]["allocatable"]["vpc.amazonaws.com/efa"] == str(machine(name).efa)
     plain = EksPool.model_validate({**CLOSE, "efa": False})
-    assert plain.capacity.memory_bytes - efa_pool().capacity.memory_bytes == efa_pool().capacity.hugepages_2mi_bytes
+    assert (
+        plain.capacity.memory_bytes - efa_pool().capacity.memory_bytes
+        == efa_pool().capacity.hugepages_2mi_bytes
+    )
     assert plain.capacity.efa == plain.capacity.hugepages_2mi_bytes == 0
 
 
 def test_the_pods_of_a_replica_that_spans_nodes_request_every_interface_and_huge_pages_alike_in_requests_and_limits():
-    group = served(vllm(**WIDE), target=nodes()).one("kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet")
+    group = served(vllm(**WIDE), target=nodes()).one(
+        "kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"
+    )
     for kind in ("leaderTemplate", "workerTemplate"):
         [container] = group.inputs["spec"]["leaderWorkerTemplate"][kind]["spec"]["containers"]
         for side in ("requests", "limits"):
@@ -129,8 +142,12 @@ def test_the_pods_of_a_replica_that_spans_nodes_request_every_interface_and_huge
 
 def test_pods_that_share_a_node_share_its_interfaces_and_pages():
     half = {"tensorParallelSize": 4, "pipelineParallelSize": 3, "nnodes": 3}
-    group = served(vllm(**half), target=nodes()).one("kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet")
-    limits = group.inputs["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["spec"]["containers"][0]["resources"]["limits"]
+    group = served(vllm(**half), target=nodes()).one(
+        "kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"
+    )
+    limits = group.inputs["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["spec"]["containers"][
+        0
+    ]["resources"]["limits"]
     assert (limits["vpc.amazonaws.com/efa"], limits["hugepages-2Mi"]) == ("16", "2560Mi")
 
 
@@ -150,16 +167,31 @@ def test_ray_s_workers_request_efa_where_the_stages_of_a_model_are_on_several_of
     def worker(**app: Any) -> dict[str, Any]:
         spec = ray(applications={"chat": {"kind": "llm", **app}}, replicas=2, accelerators=8)
         service = served(spec, target=nodes()).one("kubernetes:ray.io/v1:RayService").inputs["spec"]
-        return service["rayClusterConfig"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]
+        return service["rayClusterConfig"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][
+            0
+        ]
 
-    assert worker(tensorParallelSize=8, pipelineParallelSize=2)["resources"]["limits"]["vpc.amazonaws.com/efa"] == "32"
+    assert (
+        worker(tensorParallelSize=8, pipelineParallelSize=2)["resources"]["limits"][
+            "vpc.amazonaws.com/efa"
+        ]
+        == "32"
+    )
     assert "vpc.amazonaws.com/efa" not in worker(tensorParallelSize=8)["resources"]["limits"]
 
 
-@pytest.mark.parametrize(("fields", "warned"), [({}, True), ({"image": "registry.acme.example/vllm-efa:v0.33.0"}, False)])
+@pytest.mark.parametrize(
+    ("fields", "warned"), [({}, True), ({"image": "registry.acme.example/vllm-efa:v0.33.0"}, False)]
+)
 def test_a_default_image_without_efa_s_libraries_is_told_in_the_plan(fields, warned):
-    messages = [each.message for each in served(vllm(**WIDE, **fields), target=nodes()).diagnostics if "EFA" in each.message]
-    assert [("inferplan/images/vllm-efa" in each) for each in messages] == ([True] if warned else [])
+    messages = [
+        each.message
+        for each in served(vllm(**WIDE, **fields), target=nodes()).diagnostics
+        if "EFA" in each.message
+    ]
+    assert [("inferplan/images/vllm-efa" in each) for each in messages] == (
+        [True] if warned else []
+    )
 
 
 def test_a_queue_covers_efa_and_grants_what_the_pool_has():
@@ -170,14 +202,21 @@ def test_a_queue_covers_efa_and_grants_what_the_pool_has():
 
 def test_the_plugin_runs_where_interfaces_are_attached():
     recording = declared(cluster=CREATED, nodePools={"system": SYSTEM, "p": CLOSE})
-    assert "efa-device-plugin" in {each.name for each in recording.of_type("kubernetes:apps/v1:DaemonSet")}
+    assert "efa-device-plugin" in {
+        each.name for each in recording.of_type("kubernetes:apps/v1:DaemonSet")
+    }
 
 
-def test_efa_on_an_instance_type_without_it_is_refused_with_file_and_line_and_what_to_write(tmp_path: Path):
+def test_efa_on_an_instance_type_without_it_is_refused_with_file_and_line_and_what_to_write(
+    tmp_path: Path,
+):
     stack = (Path(__file__).parents[3] / "stacks" / "Pulumi.prod.yaml").read_text(encoding="utf-8")
     spoilt = tmp_path / "Pulumi.prod.yaml"
     spoilt.write_text(
-        stack.replace("      capacityTypes: [SPOT, ON_DEMAND]\n", "      capacityTypes: [SPOT, ON_DEMAND]\n      efa: true\n")
+        stack.replace(
+            "      capacityTypes: [SPOT, ON_DEMAND]\n",
+            "      capacityTypes: [SPOT, ON_DEMAND]\n      efa: true\n",
+        )
     )
     line = spoilt.read_text().splitlines().index("    l40s:") + 1
     with pytest.raises(InvalidStack) as refused:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.pulumi_engine.recording import Recording
 from tests.unit.aws.evaluator import Request, allowed
 from tests.unit.aws.rig import BUCKET, CREATED, L40S, SYSTEM, declared, document, model
 
@@ -17,7 +17,9 @@ POOLS = {"l40s": L40S, "system": SYSTEM}
 
 def rights(recording: Recording, role: str) -> list[dict[str, Any]]:
     return [
-        document(each.inputs["policy"]) for each in recording.of_type("aws:iam/rolePolicy:RolePolicy") if each.name.startswith(f"{role}-")
+        document(each.inputs["policy"])
+        for each in recording.of_type("aws:iam/rolePolicy:RolePolicy")
+        if each.name.startswith(f"{role}-")
     ]
 
 
@@ -36,15 +38,32 @@ def streaming() -> Recording:
 @pytest.fixture(scope="module")
 def preheated() -> Recording:
     storage = {"weights": {**BUCKET, "create": {}}, "shared": {"kind": "efs"}}
-    return declared(cluster=CREATED, nodePools=POOLS, storage=storage, models={"llama": model(preheat={"into": "shared"})})
+    return declared(
+        cluster=CREATED,
+        nodePools=POOLS,
+        storage=storage,
+        models={"llama": model(preheat={"into": "shared"})},
+    )
 
 
 @pytest.fixture(scope="module")
 def irsa() -> Recording:
-    return declared(cluster={**CREATED, "identity": "irsa"}, nodePools=POOLS, storage={"weights": BUCKET}, models={"llama": model()})
+    return declared(
+        cluster={**CREATED, "identity": "irsa"},
+        nodePools=POOLS,
+        storage={"weights": BUCKET},
+        models={"llama": model()},
+    )
 
 
-OWN_OBJECTS = ["config.json", "model-00001-of-00004.safetensors", "8afb486c/config.json", "deep/er/tokenizer.json", "a b", "ünï"]
+OWN_OBJECTS = [
+    "config.json",
+    "model-00001-of-00004.safetensors",
+    "8afb486c/config.json",
+    "deep/er/tokenizer.json",
+    "a b",
+    "ünï",
+]
 FOREIGN_OBJECTS = [
     "llm/other/config.json", "llm/llama", "llm/llama-70b/config.json", "llm/llamas/x", "llm/x", "llm/", "other/llama/config.json",
     "secret", "", "LLM/llama/config.json", "xllm/llama/config.json", "llm//llama/config.json",
@@ -70,7 +89,9 @@ PREFIXES = {
 
 @pytest.mark.parametrize("key", OWN_OBJECTS)
 def test_a_model_reads_the_files_of_its_own_directory(streaming, key):
-    assert allowed(rights(streaming, "llama"), Request("s3:GetObject", f"{OBJECTS}/llm/llama/{key}"))
+    assert allowed(
+        rights(streaming, "llama"), Request("s3:GetObject", f"{OBJECTS}/llm/llama/{key}")
+    )
 
 
 @pytest.mark.parametrize("key", FOREIGN_OBJECTS)
@@ -80,28 +101,44 @@ def test_a_model_reads_nothing_outside_its_directory(streaming, key):
 
 @pytest.mark.parametrize("bucket", ["acme-weights2", "acme-weight", "acme", "acme-weights.evil"])
 def test_a_model_reads_no_other_bucket(streaming, bucket):
-    assert not allowed(rights(streaming, "llama"), Request("s3:GetObject", f"arn:aws:s3:::{bucket}/llm/llama/config.json"))
+    assert not allowed(
+        rights(streaming, "llama"),
+        Request("s3:GetObject", f"arn:aws:s3:::{bucket}/llm/llama/config.json"),
+    )
 
 
 @pytest.mark.parametrize("action", OBJECT_ACTIONS)
 def test_reading_is_all_that_a_model_does_with_its_files(streaming, action):
-    assert not allowed(rights(streaming, "llama"), Request(action, f"{OBJECTS}/llm/llama/config.json"))
+    assert not allowed(
+        rights(streaming, "llama"), Request(action, f"{OBJECTS}/llm/llama/config.json")
+    )
 
 
 @pytest.mark.parametrize("action", BUCKET_ACTIONS)
 def test_a_model_neither_changes_nor_studies_the_bucket(streaming, action):
-    assert not allowed(rights(streaming, "llama"), Request(action, OBJECTS, context={"s3:prefix": "llm/llama/"}))
+    assert not allowed(
+        rights(streaming, "llama"), Request(action, OBJECTS, context={"s3:prefix": "llm/llama/"})
+    )
 
 
 @pytest.mark.parametrize("action", ELSEWHERE)
 def test_a_model_has_no_right_outside_its_store(streaming, action):
     assert not allowed(rights(streaming, "llama"), Request(action, "*"))
-    assert not allowed(rights(streaming, "llama"), Request(action, KEY, context={"kms:ViaService": "s3.us-east-1.amazonaws.com"}))
+    assert not allowed(
+        rights(streaming, "llama"),
+        Request(action, KEY, context={"kms:ViaService": "s3.us-east-1.amazonaws.com"}),
+    )
 
 
 @pytest.mark.parametrize(("prefix", "may"), PREFIXES.items())
 def test_a_model_lists_its_own_directory_only(streaming, prefix, may):
-    assert allowed(rights(streaming, "llama"), Request("s3:ListBucket", OBJECTS, context={"s3:prefix": prefix})) is may
+    assert (
+        allowed(
+            rights(streaming, "llama"),
+            Request("s3:ListBucket", OBJECTS, context={"s3:prefix": prefix}),
+        )
+        is may
+    )
 
 
 def test_listing_without_a_prefix_is_refused(streaming):
@@ -125,13 +162,21 @@ def test_the_bucket_s_key_decrypts_for_s3_and_for_nothing_else(streaming, key, t
 
 
 def tags(**changed: str) -> dict[str, str]:
-    of = {"eks-cluster-name": "shared", "kubernetes-namespace": "inference", "kubernetes-service-account": "llama", **changed}
+    of = {
+        "eks-cluster-name": "shared",
+        "kubernetes-namespace": "inference",
+        "kubernetes-service-account": "llama",
+        **changed,
+    }
     return {f"aws:RequestTag/{key}": value for key, value in of.items()}
 
 
 @pytest.mark.parametrize("action", ["sts:AssumeRole", "sts:TagSession"])
 def test_its_own_service_account_assumes_the_role(streaming, action):
-    assert allowed([trust(streaming, "llama")], Request(action, principal=("Service", "pods.eks.amazonaws.com"), context=tags()))
+    assert allowed(
+        [trust(streaming, "llama")],
+        Request(action, principal=("Service", "pods.eks.amazonaws.com"), context=tags()),
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,7 +189,8 @@ def test_its_own_service_account_assumes_the_role(streaming, action):
 )  # fmt: skip
 def test_no_other_service_account_namespace_or_cluster_assumes_the_role(streaming, context):
     assert not allowed(
-        [trust(streaming, "llama")], Request("sts:AssumeRole", principal=("Service", "pods.eks.amazonaws.com"), context=context)
+        [trust(streaming, "llama")],
+        Request("sts:AssumeRole", principal=("Service", "pods.eks.amazonaws.com"), context=context),
     )
 
 
@@ -159,7 +205,9 @@ def test_no_other_service_account_namespace_or_cluster_assumes_the_role(streamin
     ],
 )
 def test_nobody_but_the_pod_identity_service_assumes_the_role(streaming, principal):
-    assert not allowed([trust(streaming, "llama")], Request("sts:AssumeRole", principal=principal, context=tags()))
+    assert not allowed(
+        [trust(streaming, "llama")], Request("sts:AssumeRole", principal=principal, context=tags())
+    )
 
 
 ISSUER = "oidc.invalid/id/prod"
@@ -179,7 +227,9 @@ PROVIDER = f"arn:aws:iam::000000000000:oidc-provider/{ISSUER}"
 )
 def test_irsa_trusts_one_service_account_of_one_cluster(irsa, subject, audience, provider, may):
     request = Request(
-        "sts:AssumeRoleWithWebIdentity", principal=("Federated", provider), context={f"{ISSUER}:sub": subject, f"{ISSUER}:aud": audience}
+        "sts:AssumeRoleWithWebIdentity",
+        principal=("Federated", provider),
+        context={f"{ISSUER}:sub": subject, f"{ISSUER}:aud": audience},
     )
     assert allowed([trust(irsa, "llama")], request) is may
 
@@ -189,20 +239,31 @@ def test_no_trust_of_irsa_is_a_pattern(irsa):
 
 
 def test_irsa_marks_the_account_with_its_role_and_makes_no_association(irsa):
-    [account] = [each for each in irsa.of_type("kubernetes:core/v1:ServiceAccount") if each.name == "llama"]
-    assert account.inputs["metadata"]["annotations"]["eks.amazonaws.com/role-arn"].startswith("arn:aws:iam::111122223333:role/prod-llama-")
+    [account] = [
+        each for each in irsa.of_type("kubernetes:core/v1:ServiceAccount") if each.name == "llama"
+    ]
+    assert account.inputs["metadata"]["annotations"]["eks.amazonaws.com/role-arn"].startswith(
+        "arn:aws:iam::111122223333:role/prod-llama-"
+    )
     assert irsa.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation") == []
     assert len(irsa.of_type("aws:iam/openIdConnectProvider:OpenIdConnectProvider")) == 1
 
 
 def test_a_preheated_model_reads_through_its_job_and_serves_without_any_role(preheated):
-    accounts = [each.inputs["serviceAccount"] for each in preheated.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation")]
+    accounts = [
+        each.inputs["serviceAccount"]
+        for each in preheated.of_type("aws:eks/podIdentityAssociation:PodIdentityAssociation")
+    ]
     assert [each for each in accounts if each.startswith("llama")] == ["llama-preheat"]
     job = preheated.one("kubernetes:batch/v1:Job").inputs["spec"]["template"]["spec"]
     assert job["serviceAccountName"] == "llama-preheat"
-    serving = preheated.one("kubernetes:apps/v1:Deployment", "llama").inputs["spec"]["template"]["spec"]
+    serving = preheated.one("kubernetes:apps/v1:Deployment", "llama").inputs["spec"]["template"][
+        "spec"
+    ]
     assert serving["serviceAccountName"] == "llama"
-    assert allowed(rights(preheated, "llama-preheat"), Request("s3:GetObject", f"{OBJECTS}/llm/llama/x"))
+    assert allowed(
+        rights(preheated, "llama-preheat"), Request("s3:GetObject", f"{OBJECTS}/llm/llama/x")
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,11 +274,18 @@ def test_a_preheated_model_reads_through_its_job_and_serves_without_any_role(pre
     ],
 )  # fmt: skip
 def test_each_role_is_assumed_by_its_own_service(preheated, role, service, may):
-    assert allowed([trust(preheated, role)], Request("sts:AssumeRole", principal=("Service", service))) is may
+    assert (
+        allowed([trust(preheated, role)], Request("sts:AssumeRole", principal=("Service", service)))
+        is may
+    )
 
 
 def test_nodes_of_a_created_cluster_pull_and_join_and_the_cni_has_a_role_of_its_own(preheated):
-    attached = [each for each in preheated.of_type("aws:iam/rolePolicyAttachment:RolePolicyAttachment") if each.name.startswith("nodes-")]
+    attached = [
+        each
+        for each in preheated.of_type("aws:iam/rolePolicyAttachment:RolePolicyAttachment")
+        if each.name.startswith("nodes-")
+    ]
     assert sorted(each.inputs["policyArn"].rpartition("/")[2] for each in attached) == [
         "AmazonEC2ContainerRegistryPullOnly",
         "AmazonEKSWorkerNodePolicy",
@@ -225,12 +293,19 @@ def test_nodes_of_a_created_cluster_pull_and_join_and_the_cni_has_a_role_of_its_
     context = {f"aws:RequestTag/{key}": value for key, value in {
         "eks-cluster-name": "prod", "kubernetes-namespace": "kube-system", "kubernetes-service-account": "aws-node"}.items()}  # fmt: skip
     assert allowed(
-        [trust(preheated, "prod-cni")], Request("sts:AssumeRole", principal=("Service", "pods.eks.amazonaws.com"), context=context)
+        [trust(preheated, "prod-cni")],
+        Request("sts:AssumeRole", principal=("Service", "pods.eks.amazonaws.com"), context=context),
     )
 
 
 def test_a_store_with_a_secret_or_an_endpoint_of_its_own_needs_no_role():
-    storage = {"weights": {**BUCKET, "endpoint": "https://minio.example", "credentials": {"secretName": "minio"}}}
+    storage = {
+        "weights": {
+            **BUCKET,
+            "endpoint": "https://minio.example",
+            "credentials": {"secretName": "minio"},
+        }
+    }
     recording = declared(storage=storage, models={"llama": model()})
     assert [each.name for each in recording.of_type("aws:iam/role:Role")] == ["nodes"]
 
@@ -243,5 +318,10 @@ def test_pods_wait_for_the_right_to_read_since_credentials_come_at_admission(str
 
 
 def test_a_pod_with_a_role_may_reach_the_agent_that_hands_it_out(streaming):
-    rules = streaming.one("kubernetes:networking.k8s.io/v1:NetworkPolicy", "llama").inputs["spec"]["egress"]
-    assert {"to": [{"ipBlock": {"cidr": "169.254.170.23/32"}}], "ports": [{"port": 80, "protocol": "TCP"}]} in rules
+    rules = streaming.one("kubernetes:networking.k8s.io/v1:NetworkPolicy", "llama").inputs["spec"][
+        "egress"
+    ]
+    assert {
+        "to": [{"ipBlock": {"cidr": "169.254.170.23/32"}}],
+        "ports": [{"port": 80, "protocol": "TCP"}],
+    } in rules

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.unit.aws.rig import BUCKET, CREATED, L40S, SYSTEM, declared, model
 
-# The most characters that AWS takes, of the resources whose names Pulumi makes: the name here, a hyphen and seven digits.
+# The most characters that AWS takes, of the resources whose names Pulumi makes: the name here, a
+# hyphen and seven digits.
 LONGEST_NAMES = {
     "aws:ec2/launchTemplate:LaunchTemplate": 128,
     "aws:ec2/placementGroup:PlacementGroup": 255,
@@ -18,12 +19,23 @@ LONGEST_NAMES = {
 def test_the_longest_names_that_a_stack_may_use_fit_what_aws_takes():
     pool, store, name = "p" * 63, "s" * 63, "m" * 46
     pools = {pool: {**L40S, "capacityTypes": ["SPOT", "ON_DEMAND"]}, "system": SYSTEM}
-    models = {each: model(pool=pool, weights={"store": store, "path": "x"}) for each in (name, name[:-1] + "n")}
-    models["q" * 46] = model(pool=pool, weights={"store": store, "path": "x"}, preheat={"into": "shared"})
+    models = {
+        each: model(pool=pool, weights={"store": store, "path": "x"})
+        for each in (name, name[:-1] + "n")
+    }
+    models["q" * 46] = model(
+        pool=pool, weights={"store": store, "path": "x"}, preheat={"into": "shared"}
+    )
     storage = {store: {**BUCKET, "create": {}}, "shared": {"kind": "efs"}}
-    recording = declared(cluster={**CREATED, "name": "c" * 100}, nodePools=pools, storage=storage, models=models)
+    recording = declared(
+        cluster={**CREATED, "name": "c" * 100}, nodePools=pools, storage=storage, models=models
+    )
     named = [each for each in recording if each.type in LONGEST_NAMES and "name" not in each.inputs]
     assert len(named) > 15
     assert [each.urn for each in named if len(each.name) + 8 > LONGEST_NAMES[each.type]] == []
-    unknown = {each.type for each in recording if each.type.startswith("aws:iam/")} - set(LONGEST_NAMES)
-    assert unknown == {"aws:iam/rolePolicyAttachment:RolePolicyAttachment"}, "a resource whose name has a limit too"
+    unknown = {each.type for each in recording if each.type.startswith("aws:iam/")} - set(
+        LONGEST_NAMES
+    )
+    assert unknown == {"aws:iam/rolePolicyAttachment:RolePolicyAttachment"}, (
+        "a resource whose name has a limit too"
+    )

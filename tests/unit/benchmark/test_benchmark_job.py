@@ -15,7 +15,12 @@ from inferplan.components.serving.vllm.service import endpoint as vllm_endpoint
 from tests.recorder import declare
 from tests.unit.serving.models import BUCKET, GATEWAY, KEY, MOUNT, vllm
 from tests.unit.serving.test_triton import triton
-from tests.unit.stackfile.test_checks import CONFIG, MODEL, lines, only  # noqa: F401 - the fixture that judges a stack
+from tests.unit.stackfile.test_checks import (
+    CONFIG,
+    MODEL,
+    lines,  # noqa: F401 - the fixture that judges a stack
+    only,
+)
 
 WRITTEN = {"models": ["plain", "writer"], "consumer": "chat", "tokenizer": "plain"}
 
@@ -26,19 +31,33 @@ def benchmark(**written: Any) -> BenchmarkSpec:
 
 def made(spec: BenchmarkSpec, **ground: Any):
     endpoints = [vllm_endpoint("plain", vllm(), KEY), triton_endpoint("writer", triton(), KEY)]
-    lent = BenchmarkInputs(tokenizer=MOUNT, key=SecretRef(name="consumer-chat", key="api-key"), gateway=GATEWAY, namespace="inference")
-    return declare(lambda: BenchmarkJob("benchmark", spec, replace(lent, **ground), endpoints=endpoints))
+    lent = BenchmarkInputs(
+        tokenizer=MOUNT,
+        key=SecretRef(name="consumer-chat", key="api-key"),
+        gateway=GATEWAY,
+        namespace="inference",
+    )
+    return declare(
+        lambda: BenchmarkJob("benchmark", spec, replace(lent, **ground), endpoints=endpoints)
+    )
 
 
 def plan_in(recording) -> Any:
-    [container] = recording.one("kubernetes:batch/v1:Job").inputs["spec"]["template"]["spec"]["containers"]
-    return json.loads(next(each["value"] for each in container["env"] if each["name"] == "BENCHMARK"))
+    [container] = recording.one("kubernetes:batch/v1:Job").inputs["spec"]["template"]["spec"][
+        "containers"
+    ]
+    return json.loads(
+        next(each["value"] for each in container["env"] if each["name"] == "BENCHMARK")
+    )
 
 
 def test_each_service_is_driven_through_the_gateway_by_a_protocol_that_it_speaks():
     plain, writer = plan_in(made(benchmark()))["services"]
     assert (plain["protocol"], plain["url"]) == ("openai", "http://gateway/plain")
-    assert (writer["protocol"], writer["path"]) == ("triton-generate", "/writer/v2/models/writer/generate_stream")
+    assert (writer["protocol"], writer["path"]) == (
+        "triton-generate",
+        "/writer/v2/models/writer/generate_stream",
+    )
     import jinja2
 
     body = json.loads(jinja2.Template(writer["template"]).render(text='a "quote"', max_tokens=7))
@@ -73,8 +92,14 @@ def test_another_load_is_another_job_and_the_same_one_is_the_same():
     [
         ({"models": ["one"]}, "at least 2"),
         ({"models": ["one", "one"]}, "Duplicate model: one"),
-        ({"concurrency": [128], "requests": 64}, r"concurrency \(128\) is more than requests \(64\)"),
-        ({"promptTokens": [1, 2, 3, 4, 5, 6, 7, 8], "concurrency": [1, 2, 3, 4, 5, 6, 7]}, "112 measurements"),
+        (
+            {"concurrency": [128], "requests": 64},
+            r"concurrency \(128\) is more than requests \(64\)",
+        ),
+        (
+            {"promptTokens": [1, 2, 3, 4, 5, 6, 7, 8], "concurrency": [1, 2, 3, 4, 5, 6, 7]},
+            "112 measurements",
+        ),
     ],
 )
 def test_a_comparison_that_says_nothing_or_never_ends_is_refused(written, said):
@@ -82,13 +107,23 @@ def test_a_comparison_that_says_nothing_or_never_ends_is_refused(written, said):
         benchmark(**written)
 
 
-MODELS = {"plain": MODEL, "writer": {**MODEL, "consumers": []}, "streamed": {**MODEL, "preheat": None}}
+MODELS = {
+    "plain": MODEL,
+    "writer": {**MODEL, "consumers": []},
+    "streamed": {**MODEL, "preheat": None},
+}
 
 
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ({}, "benchmark.models[1]: Consumer chat may not call writer. Add chat to models.writer.consumers."),
+        (
+            {},
+            (
+                "benchmark.models[1]: Consumer chat may not call writer. Add chat to"
+                " models.writer.consumers."
+            ),
+        ),
         ({"models": ["plain", "strem"]}, "benchmark.models[1]: Unknown model 'strem'."),
         (
             {"models": ["plain", "streamed"], "consumer": "chatt"},
@@ -101,7 +136,10 @@ MODELS = {"plain": MODEL, "writer": {**MODEL, "consumers": []}, "streamed": {**M
     ],
 )
 def test_a_comparison_that_cannot_be_made_is_refused_with_the_place(lines, written, said):  # noqa: F811 - the fixture
-    models = {name: {key: value for key, value in model.items() if value is not None} for name, model in MODELS.items()}
+    models = {
+        name: {key: value for key, value in model.items() if value is not None}
+        for name, model in MODELS.items()
+    }
     fault = only(lines(models=models, benchmark={**WRITTEN, **written}))
     assert said in fault
 
@@ -110,7 +148,13 @@ TEXT = {"dataType": "TYPE_STRING", "dims": [1]}
 
 
 def python_model(**inputs: Any) -> dict[str, Any]:
-    return {"kind": "python", "code": "pass", "maxBatchSize": 4, "input": {"text_input": TEXT, **inputs}, "output": {"text_output": TEXT}}
+    return {
+        "kind": "python",
+        "code": "pass",
+        "maxBatchSize": 4,
+        "input": {"text_input": TEXT, **inputs},
+        "output": {"text_output": TEXT},
+    }
 
 
 UINT32 = {"dataType": "TYPE_UINT32", "dims": [1]}
@@ -128,17 +172,34 @@ def test_an_ensemble_and_a_python_model_of_one_server_are_compared_and_may_requi
     served = triton({"ensemble": ENSEMBLE, "step": STEP, "python": python_model(max_tokens=UINT32)})
     compared = benchmark(models=["llm/ensemble", "llm/python"])
     services = plan_of(compared, {"llm": triton_endpoint("llm", served, KEY)})["services"]
-    assert [(each["model"], each["served"]) for each in services] == [("llm/ensemble", "ensemble"), ("llm/python", "python")]
-    assert [each["path"] for each in services] == [f"/llm/v2/models/{each}/generate_stream" for each in ("ensemble", "python")]
+    assert [(each["model"], each["served"]) for each in services] == [
+        ("llm/ensemble", "ensemble"),
+        ("llm/python", "python"),
+    ]
+    assert [each["path"] for each in services] == [
+        f"/llm/v2/models/{each}/generate_stream" for each in ("ensemble", "python")
+    ]
     assert all("max_tokens" in each["template"] for each in services)
 
 
 @pytest.mark.parametrize(
     ("repository", "names", "said"),
     [
-        ({"vit": python_model(image={"dataType": "TYPE_FP32", "dims": [3, 224, 224]})}, ["plain", "llm"], "vit requires image (TYPE_FP32)"),
-        ({"vit": python_model(context=TEXT)}, ["plain", "llm"], "vit requires 2 TYPE_STRING inputs: context, text_input"),
-        ({"vit": python_model(max_tokens={"dataType": "TYPE_FP32", "dims": [1]})}, ["plain", "llm"], "vit requires max_tokens (TYPE_FP32)"),
+        (
+            {"vit": python_model(image={"dataType": "TYPE_FP32", "dims": [3, 224, 224]})},
+            ["plain", "llm"],
+            "vit requires image (TYPE_FP32)",
+        ),
+        (
+            {"vit": python_model(context=TEXT)},
+            ["plain", "llm"],
+            "vit requires 2 TYPE_STRING inputs: context, text_input",
+        ),
+        (
+            {"vit": python_model(max_tokens={"dataType": "TYPE_FP32", "dims": [1]})},
+            ["plain", "llm"],
+            "vit requires max_tokens (TYPE_FP32)",
+        ),
         (
             {"one": python_model(), "two": python_model(seed=UINT32)},
             ["llm/one", "llm/two"],
@@ -146,15 +207,29 @@ def test_an_ensemble_and_a_python_model_of_one_server_are_compared_and_may_requi
         ),
     ],
 )
-def test_a_model_that_cannot_be_called_is_rejected_with_the_inputs_in_the_way(lines, repository, names, said):  # noqa: F811 - the fixture
-    server = {"engine": "triton", "repository": repository, "pool": MODEL["pool"], "consumers": ["chat"]}
-    error = only(lines(models={"plain": MODEL, "llm": server}, benchmark={**WRITTEN, "models": names}))
+def test_a_model_that_cannot_be_called_is_rejected_with_the_inputs_in_the_way(
+    lines,  # noqa: F811 - the fixture
+    repository,
+    names,
+    said,
+):
+    server = {
+        "engine": "triton",
+        "repository": repository,
+        "pool": MODEL["pool"],
+        "consumers": ["chat"],
+    }
+    error = only(
+        lines(models={"plain": MODEL, "llm": server}, benchmark={**WRITTEN, "models": names})
+    )
     assert said in error
     assert "Make other inputs optional, or use another model." in error
 
 
 def test_without_a_claim_the_component_itself_says_what_to_name():
-    with pytest.raises(Exception, match=r"benchmark\.tokenizer: the files of plain are not in a claim"):
+    with pytest.raises(
+        Exception, match=r"benchmark\.tokenizer: the files of plain are not in a claim"
+    ):
         made(benchmark(), tokenizer=BUCKET)
 
 

@@ -8,16 +8,19 @@ from typing import Any
 
 import pytest
 
-from inferplan.rehearsal.engine.program import record as recording
-from inferplan.rehearsal.engine.wire.recording import Recording
-from inferplan.rehearsal.engine.wire.values import Secret
+from inferplan.pulumi_engine.program import record as recording
+from inferplan.pulumi_engine.recording import Recording
+from inferplan.pulumi_engine.values import Secret
 from tests.unit.components import yaml_program
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "docs" / "components"
 SEED = "4f9a1c77d0b2e8365a1d9c0f7e6b5a4938271605f4e3d2c1b0a9988776655443"
 # What the platform team's stack exports.
-PLATFORM = {"apiKeySeed": Secret(SEED), "kubeconfig": Secret(json.dumps({"apiVersion": "v1", "kind": "Config"}))}
+PLATFORM = {
+    "apiKeySeed": Secret(SEED),
+    "kubeconfig": Secret(json.dumps({"apiVersion": "v1", "kind": "Config"})),
+}
 
 
 def config(project: str) -> dict[str, Any]:
@@ -35,12 +38,19 @@ def planned(example: str) -> Recording:
     with pytest.MonkeyPatch.context() as patch:
         answer_stack_references(patch, recording._Preview)
         if example == "yaml":
-            return recording.record(lambda: yaml_program.run(yaml_program.read(program / "Pulumi.yaml")), **config("one-model"))
-        return recording.record(program, **config("search" if example == "platform" else "one-model"))
+            return recording.record(
+                lambda: yaml_program.run(yaml_program.read(program / "Pulumi.yaml")),
+                **config("one-model"),
+            )
+        return recording.record(
+            program, **config("search" if example == "platform" else "one-model")
+        )
 
 
 def answer_stack_references(patch: pytest.MonkeyPatch, realizer: type) -> None:
-    """The backend's part: `realizer` answers a StackReference with the outputs of the platform team's stack."""
+    """The backend's part: `realizer` answers a StackReference with the outputs of the platform
+    team's stack.
+    """
     read = realizer.read
 
     def answered(self, registration):

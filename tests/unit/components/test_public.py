@@ -10,12 +10,12 @@ from pulumi.provider.experimental.analyzer import Analyzer
 
 from inferplan.components import ApiKeys, ModelStore, NodePool, Preheat, VllmService
 from inferplan.components.public.package import COMPONENTS, Package
-from inferplan.operations.reporting.policy_check import stack_of
-from inferplan.operations.validation import component_files
+from inferplan.errors import ProgramFailed
+from inferplan.planning.policy_check import stack_of
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.settings import Settings, today
-from inferplan.rehearsal.engine.wire.values import Secret
-from inferplan.rehearsal.errors import ProgramFailed
+from inferplan.pulumi_engine.values import Secret
+from inferplan.workspace.validation import component_files
 from tests.recorder import declare
 from tests.unit.components import yaml_program
 from tests.unit.components.programs import EXAMPLES, ROOT, SEED, planned
@@ -27,7 +27,12 @@ current_files = cache(component_files)
 
 
 @pytest.mark.parametrize(
-    "path", ["inferplan/components/__init__.pyi", "inferplan/components/public/args.pyi", "schemas/pulumi-package.json"]
+    "path",
+    [
+        "inferplan/components/__init__.pyi",
+        "inferplan/components/public/args.pyi",
+        "schemas/pulumi-package.json",
+    ],
 )
 def test_the_generated_files_are_current(path):
     assert current_files()[path] == (ROOT / path).read_text(), "run: inferplan schema --write"
@@ -36,15 +41,30 @@ def test_the_generated_files_are_current(path):
 def test_pulumis_own_analyzer_accepts_every_component():
     analyzed = Analyzer("inferplan").analyze([*COMPONENTS])["component_definitions"]
     assert len(analyzed) == len(COMPONENTS) == 11
-    assert {"NodePool", "ModelStore", "Preheat", "Gateway", "VllmService", "TritonService", "RayService"} <= analyzed.keys()
+    assert {
+        "NodePool",
+        "ModelStore",
+        "Preheat",
+        "Gateway",
+        "VllmService",
+        "TritonService",
+        "RayService",
+    } <= analyzed.keys()
 
 
 def test_every_input_output_and_type_is_described():
     groups = [
-        (name, each) for name, resource in SCHEMA["resources"].items() for each in (resource["inputProperties"], resource["properties"])
+        (name, each)
+        for name, resource in SCHEMA["resources"].items()
+        for each in (resource["inputProperties"], resource["properties"])
     ]
     groups += [(name, kind["properties"]) for name, kind in SCHEMA["types"].items()]
-    assert [f"{name}.{key}" for name, group in groups for key, each in group.items() if not each.get("description")] == []
+    assert [
+        f"{name}.{key}"
+        for name, group in groups
+        for key, each in group.items()
+        if not each.get("description")
+    ] == []
     assert len(groups) > 70
 
 
@@ -52,7 +72,9 @@ def test_units_defaults_and_allowed_values_of_the_specifications_are_in_the_desc
     inputs = SCHEMA["resources"]["inferplan:index:VllmService"]["inputProperties"]
     assert inputs["drainSeconds"]["description"].endswith("Default: 60.")
     assert inputs["drainSeconds"]["type"] == "integer"
-    assert "One of: auto, bfloat16, float, float16, float32, half." in inputs["dtype"]["description"]
+    assert (
+        "One of: auto, bfloat16, float, float16, float32, half." in inputs["dtype"]["description"]
+    )
     assert inputs["replicas"]["type"] == "integer"
     assert inputs["autoscaling"]["$ref"] == "#/types/inferplan:index:Scaling"
     assert inputs["pool"]["$ref"] == "#/types/inferplan:index:Pool"
@@ -70,7 +92,9 @@ def test_the_policy_pack_has_nothing_against_the_example(example):
 
 def test_yaml_and_python_declare_the_same_resources():
     python, in_yaml = planned("python"), planned("yaml")
-    assert [(each.urn, each.inputs) for each in python] == [(each.urn, each.inputs) for each in in_yaml]
+    assert [(each.urn, each.inputs) for each in python] == [
+        (each.urn, each.inputs) for each in in_yaml
+    ]
     assert python.outputs == in_yaml.outputs == {"url": "http://gateway"}
 
 
@@ -95,7 +119,12 @@ def test_servers_start_after_the_preheat_of_their_files():
     recording = planned("python")
     job = recording.of_type("kubernetes:batch/v1:Job")[0]
     assert job.urn in recording.one("kubernetes:apps/v1:Deployment", "qwen").dependencies
-    assert recording.one("kubernetes:core/v1:PersistentVolumeClaim", "one-model-dev-nfs-3bc5332d4c").urn in job.dependencies
+    assert (
+        recording.one(
+            "kubernetes:core/v1:PersistentVolumeClaim", "one-model-dev-nfs-3bc5332d4c"
+        ).urn
+        in job.dependencies
+    )
 
 
 def failure(program) -> str:
@@ -107,7 +136,11 @@ def failure(program) -> str:
 def test_all_errors_of_the_inputs_are_reported_together_without_a_traceback():
     args: Any = {"accelerator": "nvidia-l40x", "nodes": 0, "node_count": 2}
     message = failure(lambda: NodePool("l40", args))
-    assert {line.split(": ")[1] for line in message.splitlines()} == {"accelerator", "nodes", "node_count"}
+    assert {line.split(": ")[1] for line in message.splitlines()} == {
+        "accelerator",
+        "nodes",
+        "node_count",
+    }
     assert "NodePool 'l40': accelerator: " in message
     assert "nvidia-l40s" in message
     assert "Traceback" not in message
@@ -119,26 +152,54 @@ def test_a_setting_cannot_be_an_output():
         NodePool("l40s", args)
 
     message = failure(program)
-    assert message == (
-        "NodePool 'l40s': nodes: An Output is only known after the program has run. Pass a plain value, or a handle of another component."
+    assert (
+        message
+        == "NodePool 'l40s': nodes: An Output is only known after the program has run. Pass a plain"
+        " value, or a handle of another component."
     )
 
 
 def test_a_store_has_exactly_one_kind():
-    message = failure(lambda: ModelStore("share", {"namespace": "a", "claim": {"claim_name": "x"}, "hub": {}}))
+    message = failure(
+        lambda: ModelStore("share", {"namespace": "a", "claim": {"claim_name": "x"}, "hub": {}})
+    )
     assert "2 kinds of store are set (claim, hub). Set one of nfs, claim, s3, http, hub." in message
 
 
 def test_a_preheat_needs_a_share_that_pods_can_mount():
     store: Any = {"name": "hub", "hub": {}}
-    message = failure(lambda: Preheat("qwen", {"namespace": "a", "source": store, "target": store, "path": "Qwen/Qwen2.5-7B-Instruct"}))
-    assert message == "Preheat 'qwen': target: Pods cannot mount the store 'hub'. Use a ModelStore with nfs or claim."
+    message = failure(
+        lambda: Preheat(
+            "qwen",
+            {
+                "namespace": "a",
+                "source": store,
+                "target": store,
+                "path": "Qwen/Qwen2.5-7B-Instruct",
+            },
+        )
+    )
+    assert (
+        message
+        == "Preheat 'qwen': target: Pods cannot mount the store 'hub'. Use a ModelStore with nfs or"
+        " claim."
+    )
 
 
 def test_the_checks_of_the_engine_and_the_pool_apply():
     pool = {"name": "l4", "accelerator": "nvidia-l4", "nodes": 1}
-    weights = {"store": {"name": "share", "claim": {"claim_name": "models"}}, "path": "a/b", "size": "80Gi"}
-    args = {"namespace": "a", "pool": pool, "weights": weights, "server_key_mark": "x", "extra_args": ["--port=1"]}
+    weights = {
+        "store": {"name": "share", "claim": {"claim_name": "models"}},
+        "path": "a/b",
+        "size": "80Gi",
+    }
+    args = {
+        "namespace": "a",
+        "pool": pool,
+        "weights": weights,
+        "server_key_mark": "x",
+        "extra_args": ["--port=1"],
+    }
     assert "VllmService 'b': extra_args: --port" in failure(lambda: VllmService("b", args))
 
 
@@ -154,7 +215,9 @@ def test_callers_in_other_languages_get_each_inputs_error():
 
     def construct():
         with pytest.raises(pulumi.errors.InputPropertiesError) as error:
-            Package().construct("l40s", "inferplan:index:NodePool", {"nodes": 0, "accelerator": "nvidia-l40s"})
+            Package().construct(
+                "l40s", "inferplan:index:NodePool", {"nodes": 0, "accelerator": "nvidia-l40s"}
+            )
         seen.append(error.value)
 
     declare(construct)

@@ -1,4 +1,6 @@
-"""Runs a program in Pulumi YAML with the provider that hosts our components, and checks it against the served schema."""
+"""Runs a program in Pulumi YAML with the provider that hosts our components, and checks it against
+the served schema.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +25,32 @@ def read(path: Path) -> dict[str, Any]:
 
 
 async def run(program: Mapping[str, Any]) -> None:
-    """Declares the resources in the order of the file, which names each resource before others use it.
+    """Declares the resources in the order of the file, which names each resource before others use
+    it.
 
-    As under Pulumi's engine, the outputs of a component have arrived before they are the inputs of another one.
+    As under Pulumi's engine, the outputs of a component have arrived before they are the inputs of
+    another one.
     """
     package = Package()
-    known: dict[str, Any] = {name: pulumi.Config().require_secret(name) for name in program["config"]}
+    known: dict[str, Any] = {
+        name: pulumi.Config().require_secret(name) for name in program["config"]
+    }
     known |= program["variables"]
     for key, resource in program["resources"].items():
         name, inputs = resource.get("name", key), evaluated(resource["properties"], known)
         if resource["type"] == "pulumi:providers:kubernetes":
-            snake = {re.sub("[A-Z]", lambda hump: f"_{hump[0].lower()}", each): value for each, value in inputs.items()}
+            snake = {
+                re.sub("[A-Z]", lambda hump: f"_{hump[0].lower()}", each): value
+                for each, value in inputs.items()
+            }
             known[key] = Provider(name, **snake)
             continue
         opts = pulumi.ResourceOptions(providers=evaluated(resource["options"]["providers"], known))
         state = package.construct(name, resource["type"], floats(inputs), opts).state
-        known[key] = {key: await arrived(value) if isinstance(value, dict) else value for key, value in state.items()}
+        known[key] = {
+            key: await arrived(value) if isinstance(value, dict) else value
+            for key, value in state.items()
+        }
     for name, value in program["outputs"].items():
         pulumi.export(name, evaluated(value, known))
 
@@ -76,13 +88,20 @@ def evaluated(value: Any, known: Mapping[str, Any]) -> Any:
 def mistakes(program: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
     """The differences between the resources of the program and the schema of their package."""
     for key, resource in program["resources"].items():
-        if resource["type"].partition(":")[0] in {name.partition(":")[0] for name in schema["resources"]}:
+        if resource["type"].partition(":")[0] in {
+            name.partition(":")[0] for name in schema["resources"]
+        }:
             described = schema["resources"].get(resource["type"])
             if described is None:
                 yield f"{key}: no type {resource['type']}"
             else:
                 yield from _differences(
-                    resource["properties"], described["inputProperties"], described.get("requiredInputs", ()), schema, program, key
+                    resource["properties"],
+                    described["inputProperties"],
+                    described.get("requiredInputs", ()),
+                    schema,
+                    program,
+                    key,
                 )
 
 
@@ -105,7 +124,9 @@ def _mismatches(value, described, schema, program, where) -> Iterator[str]:
     reference = described.get("$ref", "").removeprefix("#/types/")
     if reference in schema["types"]:
         model = schema["types"][reference]
-        yield from _differences(value, model["properties"], model.get("required", ()), schema, program, where)
+        yield from _differences(
+            value, model["properties"], model.get("required", ()), schema, program, where
+        )
     elif isinstance(value, dict | list):
         inner = described.get("items") or described.get("additionalProperties") or {}
         for key, each in value.items() if isinstance(value, dict) else enumerate(value):
@@ -115,7 +136,9 @@ def _mismatches(value, described, schema, program, where) -> Iterator[str]:
 
 
 def _wrong_output(match, described, schema, program, where) -> Iterator[str]:
-    output = schema["resources"][program["resources"][match[1]]["type"]]["properties"][match[2].strip(".").partition("[")[0]]
+    output = schema["resources"][program["resources"][match[1]]["type"]]["properties"][
+        match[2].strip(".").partition("[")[0]
+    ]
     kind = output.get("additionalProperties", output) if "[" in match[2] else output
     if (kind.get("$ref"), kind.get("type")) != (described.get("$ref"), described.get("type")):
         yield f"{where}: {match[0]} is {kind}"

@@ -1,4 +1,6 @@
-"""The recipes of CONTRIBUTING, each followed in a copy of the repository: its files are all that a new member needs."""
+"""The recipes of CONTRIBUTING, each followed in a copy of the repository: its files are all that a
+new member needs.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,22 @@ from tests.checkouts import ROOT, copy_files
 pytestmark = pytest.mark.slow
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 HERE = Path(__file__).parent
-# The key seed of an example, at the end of the file; the salt is where Pulumi reads it, at the top level.
+# The key seed of an example, at the end of the file; the salt is where Pulumi reads it, at the top
+# level.
 SECRETS = "\n".join(
-    re.findall(r"^  inferplan:apiKeySeed:\n.*\n|^encryptionsalt.*\n", (ROOT / "stacks/Pulumi.local.yaml").read_text(), re.MULTILINE)[::-1]
+    re.findall(
+        r"^  inferplan:apiKeySeed:\n.*\n|^encryptionsalt.*\n",
+        (ROOT / "stacks/Pulumi.local.yaml").read_text(),
+        re.MULTILINE,
+    )[::-1]
 )
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 
 
 def follow(recipe: str, folder: Path) -> Path:
-    """Apply `recipe` to a copy of the repository, after a check of the files that it touches outside its own folder."""
+    """Apply `recipe` to a copy of the repository, after a check of the files that it touches
+    outside its own folder.
+    """
     steps = tomllib.loads((HERE / f"{recipe}.toml").read_text())
     copy = copy_files(folder / "copy")
     for name, text in steps["new"].items():
@@ -39,18 +48,34 @@ def follow(recipe: str, folder: Path) -> Path:
         (copy / edit["file"]).write_text(text.replace(edit["find"], edit["replace"]))
     touched = {*steps["new"], *(edit["file"] for edit in steps["edit"])}
     # A stack file is the user's own; that of an engine belongs to its documentation, so it counts.
-    outside = {name for name in touched if not name.startswith((steps["folder"] or "\0", "stacks/"))}
+    outside = {
+        name for name in touched if not name.startswith((steps["folder"] or "\0", "stacks/"))
+    }
     assert len(outside) <= steps["most_files_outside"], sorted(outside)
-    assert not [name for name in touched for room in steps.get("untouched", ()) if name.startswith(room)]
+    assert not [
+        name for name in touched for room in steps.get("untouched", ()) if name.startswith(room)
+    ]
     return copy
 
 
 def inferplan(copy: Path, *arguments: str, code: int = 0) -> str:
-    """The output of the copy's own command line. Raises AssertionError for another exit code than `code`."""
-    program = "import sys; from inferplan.cli.main import run; run(sys.argv[1:])"
-    environment = {**os.environ, "PYTHONPATH": str(copy), "INFERPLAN_STATE_DIR": str(copy / "state"), "COLUMNS": "200"}
+    """The output of the copy's own command line. Raises AssertionError for another exit code than
+    `code`.
+    """
+    program = "import sys; from inferplan.commands.main import run; run(sys.argv[1:])"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(copy),
+        "INFERPLAN_STATE_DIR": str(copy / "state"),
+        "COLUMNS": "200",
+    }
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], cwd=copy, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, *arguments],
+        cwd=copy,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr * bool(code)
@@ -59,12 +84,18 @@ def inferplan(copy: Path, *arguments: str, code: int = 0) -> str:
 def planned(copy: Path, stack: str, kind: str) -> dict[str, Any]:
     """The inputs of the resources of `kind` that a plan of `stack` registers, by name."""
     resources = json.loads(inferplan(copy, "plan", stack, "--json"))["resources"]
-    return {each["urn"].rpartition("::")[2]: each["inputs"] for each in resources if each["type"] == kind}
+    return {
+        each["urn"].rpartition("::")[2]: each["inputs"]
+        for each in resources
+        if each["type"] == kind
+    }
 
 
 def test_an_engine_serves_with_its_default_image(tmp_path):
     copy = follow("engine", tmp_path)
-    [container] = planned(copy, "docs/engines/Pulumi.echo.yaml", DEPLOYMENT)["parrot"]["spec"]["template"]["spec"]["containers"]
+    [container] = planned(copy, "docs/engines/Pulumi.echo.yaml", DEPLOYMENT)["parrot"]["spec"][
+        "template"
+    ]["spec"]["containers"]
     assert (container["image"], container["command"], container["args"]) == (
         "docker.io/acme/echo-server:v2.1.0",
         ["echo-server"],
@@ -94,9 +125,14 @@ def test_a_cloud_needs_nothing_of_the_rehearsal_the_review_or_the_policies(tmp_p
     assert "not evaluated" not in text
     stack = copy / "stacks" / "Pulumi.cloudy.yaml"
     stack.write_text(
-        stack.read_text().replace("provider: nimbus, region: norte, clusterName: meadow", "provider: existing, context: meadow")
+        stack.read_text().replace(
+            "provider: nimbus, region: norte, clusterName: meadow",
+            "provider: existing, context: meadow",
+        )
     )
-    assert "Pools of Nimbus need a cluster of Nimbus" in inferplan(copy, "validate", "cloudy", code=2)
+    assert "Pools of Nimbus need a cluster of Nimbus" in inferplan(
+        copy, "validate", "cloudy", code=2
+    )
 
 
 def test_a_rule_blocks_and_explains_itself(tmp_path):
@@ -104,7 +140,9 @@ def test_a_rule_blocks_and_explains_itself(tmp_path):
     text = " ".join(inferplan(copy, "check", "ruled", code=1).split())
     assert "rollout-require-percentage PodDisruptionBudget/gateway" in text
     assert "spec.maxUnavailable is not a percentage. Set maxUnavailable: 25%." in text
-    assert "A percentage follows the number of replicas." in inferplan(copy, "check", "--explain", "rollout-require-percentage")
+    assert "A percentage follows the number of replicas." in inferplan(
+        copy, "check", "--explain", "rollout-require-percentage"
+    )
 
 
 def test_a_command_is_listed_and_runs(tmp_path):
@@ -117,9 +155,15 @@ def test_a_command_is_listed_and_runs(tmp_path):
 def test_the_table_of_contributing_names_every_file_that_a_recipe_edits(recipe):
     edited = {edit["file"] for edit in tomllib.loads((HERE / f"{recipe}.toml").read_text())["edit"]}
     row = next(
-        line for line in CONTRIBUTING.splitlines() if line.lower().startswith(("| " + recipe, "| policy " + recipe, "| cli " + recipe))
+        line
+        for line in CONTRIBUTING.splitlines()
+        if line.lower().startswith(("| " + recipe, "| policy " + recipe, "| cli " + recipe))
     )
-    assert [file for file in sorted(edited) if f"`{file}`" not in row and f"in `{Path(file).parent}`" not in row] == []
+    assert [
+        file
+        for file in sorted(edited)
+        if f"`{file}`" not in row and f"in `{Path(file).parent}`" not in row
+    ] == []
 
 
 def test_every_path_of_contributing_exists():

@@ -1,12 +1,14 @@
-"""Accounts whose quotas, offerings, reservations, keys, buckets or administrators a stack does not fit, each with one fault."""
+"""Accounts whose quotas, offerings, reservations, keys, buckets or administrators a stack does not
+fit, each with one fault.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from inferplan.operations.doctor.aws.account import AwsError
-from inferplan.operations.doctor.findings import DeniedError
+from inferplan.commands.doctor.aws.account import AwsError
+from inferplan.commands.doctor.findings import DeniedError
 from tests.unit.doctor.aws_account import ACCOUNT, ROLE
 from tests.unit.doctor.worlds import Shared
 
@@ -43,7 +45,9 @@ def pool(**fields: Any) -> Break:
 
 def offered(**zones: list[str]) -> Break:
     """Instance types of m7i by their sizes. `_2xlarge` is a size."""
-    return lambda world: world.offered.update({f"m7i.{size.strip('_')}": where for size, where in zones.items()})
+    return lambda world: world.offered.update(
+        {f"m7i.{size.strip('_')}": where for size, where in zones.items()}
+    )
 
 
 def both(*changes: Break) -> Break:
@@ -64,7 +68,12 @@ def block(**live: Any) -> Break:
 
 
 def bucket(name: str, *, create: bool = True, **fields: Any) -> Break:
-    store = {"kind": "s3", "bucket": name, "prefix": "llm", **({"create": fields} if create else fields)}
+    store = {
+        "kind": "s3",
+        "bucket": name,
+        "prefix": "llm",
+        **({"create": fields} if create else fields),
+    }
     return lambda world: world.config["storage"].update(weights=store)
 
 
@@ -106,13 +115,23 @@ def admins(*arns: str) -> Break:
         arn = next((each for each in (SSO, ROLE) if each.rpartition("/")[2] == RoleName), None)
         if arn is None:
             raise AwsError("no role", "NoSuchEntity")
-        return {"Role": {"Arn": arn, "Path": "/", "RoleName": RoleName, "RoleId": "AROA0123456789ABCDEF", "CreateDate": 0}}
+        return {
+            "Role": {
+                "Arn": arn,
+                "Path": "/",
+                "RoleName": RoleName,
+                "RoleId": "AROA0123456789ABCDEF",
+                "CreateDate": 0,
+            }
+        }
 
     return fresh(lambda world: world.answers.update(get_role=get_role), admins=list(arns))
 
 
 _A, _B, _C = "us-east-1a", "us-east-1b", "us-east-1c"
-SPOT_POOL = pool(instanceTypes=["m7i.2xlarge"], capacityTypes=["SPOT", "ON_DEMAND"], acceptScarcity=True)
+SPOT_POOL = pool(
+    instanceTypes=["m7i.2xlarge"], capacityTypes=["SPOT", "ON_DEMAND"], acceptScarcity=True
+)
 ACCOUNT_WORLDS: dict[str, tuple[str, Break, str]] = {
     "vCPUs for the start": ("vcpu-quotas", quota(STANDARD, 8), "8 vCPUs allowed, 0 in use by others; the stack needs"),
     "vCPUs for the maximum": ("vcpu-quotas", both(quota(STANDARD, 16), pool(instanceTypes=["m7i.2xlarge"])), "the stack needs 16 to start and 24 at its maximum"),
@@ -148,8 +167,12 @@ ACCOUNT_WORLDS: dict[str, tuple[str, Break, str]] = {
 # Without a command: what a person, AWS or time has to do.
 NOT_EXECUTABLE = {
     "credentials of another account": "the user logs in with other credentials",
-    "reservation that has ended, is scheduled or does not exist": "capacity is bought, or begins by the calendar",
-    "certificate that is missing, pending or for another host": "the owner of the domain adds the DNS records of ACM",
+    "reservation that has ended, is scheduled or does not exist": (
+        "capacity is bought, or begins by the calendar"
+    ),
+    "certificate that is missing, pending or for another host": (
+        "the owner of the domain adds the DNS records of ACM"
+    ),
     "key that does not exist": "weights that it encrypts cannot be read without it",
     "image for Gaudi that does not exist": "EKS has none; a person builds one",
     "VPC without two subnets for a load balancer": "networks are chosen by a person",

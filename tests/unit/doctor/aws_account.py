@@ -1,4 +1,6 @@
-"""An AWS account for tests: what moto holds, and written answers where moto has none, checked against the API's own model."""
+"""An AWS account for tests: what moto holds, and written answers where moto has none, checked
+against the API's own model.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any
 import botocore.session
 from botocore.validate import ParamValidator
 
-from inferplan.operations.doctor.aws.account import Credentials
+from inferplan.commands.doctor.aws.account import Credentials
 
 ACCOUNT, REGION = "111122223333", "us-east-1"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/platform-engineers"
@@ -40,7 +42,9 @@ def credentials() -> Credentials:
 
 
 class Account:
-    """An account: what moto holds, and written answers, by operation. An exception as an answer is raised."""
+    """An account: what moto holds, and written answers, by operation. An exception as an answer is
+    raised.
+    """
 
     def __init__(self) -> None:
         self.quotas = dict(QUOTAS)
@@ -59,7 +63,8 @@ class Account:
             "Status": "ISSUED",
         }
         self.offered = {
-            name: ["us-east-1a", "us-east-1b", "us-east-1c"] for name in ("g6e.4xlarge", "g6e.8xlarge", "m7i.2xlarge", "p5.48xlarge")
+            name: ["us-east-1a", "us-east-1b", "us-east-1c"]
+            for name in ("g6e.4xlarge", "g6e.8xlarge", "m7i.2xlarge", "p5.48xlarge")
         }
         self.answers: dict[str, Any] = {
             "get_caller_identity": {
@@ -68,11 +73,19 @@ class Account:
                 "UserId": "A:anna",
             },
             "get_role": {
-                "Role": {"Arn": ROLE, "Path": "/", "RoleName": "platform-engineers", "RoleId": "AROA0123456789ABCDEF", "CreateDate": 0}
+                "Role": {
+                    "Arn": ROLE,
+                    "Path": "/",
+                    "RoleName": "platform-engineers",
+                    "RoleId": "AROA0123456789ABCDEF",
+                    "CreateDate": 0,
+                }
             },
         }
         self.ask("s3", "create_bucket", Bucket="acme-access-logs")
-        self.ask("s3", "put_bucket_policy", Bucket="acme-access-logs", Policy=json.dumps(LOGS_POLICY))
+        self.ask(
+            "s3", "put_bucket_policy", Bucket="acme-access-logs", Policy=json.dumps(LOGS_POLICY)
+        )
 
     def ask(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
         written = self._written(operation, parameters)
@@ -84,14 +97,26 @@ class Account:
 
     def _written(self, operation: str, parameters: dict[str, Any]) -> Any:
         if operation == "simulate_principal_policy" and operation not in self.answers:
-            names = {each: "implicitDeny" if each in self.denied_actions else "allowed" for each in parameters["ActionNames"]}
+            names = {
+                each: "implicitDeny" if each in self.denied_actions else "allowed"
+                for each in parameters["ActionNames"]
+            }
             resources = [
-                {"EvalResourceName": arn, "EvalResourceDecision": "implicitDeny" if arn in self.denied_resources else "allowed"}
+                {
+                    "EvalResourceName": arn,
+                    "EvalResourceDecision": (
+                        "implicitDeny" if arn in self.denied_resources else "allowed"
+                    ),
+                }
                 for arn in parameters.get("ResourceArns", ())
             ]
             return {
                 "EvaluationResults": [
-                    {"EvalActionName": each, "EvalDecision": decision, "ResourceSpecificResults": resources}
+                    {
+                        "EvalActionName": each,
+                        "EvalDecision": decision,
+                        "ResourceSpecificResults": resources,
+                    }
                     for each, decision in names.items()
                 ]
             }
@@ -100,15 +125,21 @@ class Account:
 
     def _fields(self) -> dict[str, Any]:
         quotas = [
-            {"QuotaName": name, "QuotaCode": f"L-{number}", "Value": value} for number, (name, value) in enumerate(self.quotas.items())
+            {"QuotaName": name, "QuotaCode": f"L-{number}", "Value": value}
+            for number, (name, value) in enumerate(self.quotas.items())
         ]
         offered = [(name, zone) for name, zones in self.offered.items() for zone in zones]
-        rows = [{"InstanceType": name, "LocationType": "availability-zone", "Location": zone} for name, zone in offered]
+        rows = [
+            {"InstanceType": name, "LocationType": "availability-zone", "Location": zone}
+            for name, zone in offered
+        ]
         return {
             "list_service_quotas": {"Quotas": quotas},
             "describe_capacity_reservations": {"CapacityReservations": [self.reservation]},
             "describe_certificate": {"Certificate": self.certificate},
-            "describe_cluster_versions": {"clusterVersions": [{"clusterVersion": "1.35", "versionStatus": "STANDARD_SUPPORT"}]},
+            "describe_cluster_versions": {
+                "clusterVersions": [{"clusterVersion": "1.35", "versionStatus": "STANDARD_SUPPORT"}]
+            },
             "describe_instance_type_offerings": {"InstanceTypeOfferings": rows},
         }
 
@@ -116,7 +147,9 @@ class Account:
 def conforming(service: str, operation: str, answer: dict[str, Any]) -> dict[str, Any]:
     """`answer`, if the API's model has its fields and types."""
     model = service_model(service)
-    name = next(each for each in model.operation_names if each.lower() == operation.replace("_", ""))
+    name = next(
+        each for each in model.operation_names if each.lower() == operation.replace("_", "")
+    )
     shape = model.operation_model(name).output_shape
     report = ParamValidator().validate(answer, shape)
     assert not report.has_errors(), report.generate_report()

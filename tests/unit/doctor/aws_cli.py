@@ -1,4 +1,6 @@
-"""Executes remedies of `inferplan doctor` as they are printed: commands of the AWS CLI, and edits of the stack file."""
+"""Executes remedies of `inferplan doctor` as they are printed: commands of the AWS CLI, and edits
+of the stack file.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 def execute(remedy: str, account: Account, config: dict[str, Any]) -> None:
-    """Execute each command of `remedy`; `set` and `remove` change `config`, the sections of a stack file. Fails on anything else."""
+    """Execute each command of `remedy`; `set` and `remove` change `config`, the sections of a stack
+    file. Fails on anything else.
+    """
     for command in remedy.partition("  # ")[0].split(" && "):
         program, _, rest = command.partition(" ")
         match program:
@@ -51,13 +55,19 @@ def edit(config: dict[str, Any], path: str, value: Any) -> None:
 
 
 def parsed(words: list[str]) -> tuple[str, str, dict[str, Any]]:
-    """The call that a command of the AWS CLI makes. An option that the operation does not have is an error."""
+    """The call that a command of the AWS CLI makes. An option that the operation does not have is
+    an error.
+    """
     service, operation, options = SERVICES.get(words[0], words[0]), words[1], words[2:]
     model = service_model(service)
     name = next(each for each in model.operation_names if xform_name(each, "-") == operation)
     shape = model.operation_model(name).input_shape
     members = {f"--{xform_name(each, '-')}": (each, one) for each, one in shape.members.items()}
-    members |= {option: (each, shape.members[each]) for option, each in RENAMED.items() if each in shape.members}
+    members |= {
+        option: (each, shape.members[each])
+        for option, each in RENAMED.items()
+        if each in shape.members
+    }
     values: dict[str, list[str]] = {}
     option = ""
     for word in options:
@@ -67,7 +77,9 @@ def parsed(words: list[str]) -> tuple[str, str, dict[str, Any]]:
         else:
             values[option].append(word)
     assert values.pop("--region", ["us-east-1"])[0]
-    parameters = {members[option][0]: _value(members[option][1], texts) for option, texts in values.items()}
+    parameters = {
+        members[option][0]: _value(members[option][1], texts) for option, texts in values.items()
+    }
     missing = (
         set(shape.required_members)
         - parameters.keys()
@@ -86,7 +98,10 @@ def _value(shape: Any, texts: list[str]) -> Any:
         case "structure" | "map":
             pairs = dict(each.split("=", 1) for each in texts[0].split(","))
             members: Mapping[str, Any] = shape.members if shape.type_name == "structure" else {}
-            value = {key: _value(members[key], [text]) if key in members else text for key, text in pairs.items()}
+            value = {
+                key: _value(members[key], [text]) if key in members else text
+                for key, text in pairs.items()
+            }
         case "boolean":
             value = not texts or texts[0] == "true"
         case "integer" | "long":

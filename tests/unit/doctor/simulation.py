@@ -1,6 +1,8 @@
-"""The requests of an `up` and a `down` of a recorded stack, with the resources and the condition keys that IAM would see.
+"""The requests of an `up` and a `down` of a recorded stack, with the resources and the condition
+keys that IAM would see.
 
-Which actions a resource takes, and which types of resources and keys IAM checks for an action, is `recorded_calls.json`.
+Which actions a resource takes, and which types of resources and keys IAM checks for an action, is
+`recorded_calls.json`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from inferplan.rehearsal.engine.wire.recording import Recording, Registration
+from inferplan.pulumi_engine.recording import Recording, Registration
 from tests.unit.aws.evaluator import Request
 from tests.unit.doctor.recorded_calls import FILE
 
@@ -24,7 +26,8 @@ _TOUCHED = {
     "ec2:CreateNatGateway": ("elastic-ip", "subnet"), "ec2:CreateSecurityGroup": ("vpc",), "ec2:CreateVpcEndpoint": ("vpc", "route-table"),
     "ec2:AssociateRouteTable": ("route-table", "subnet"), "ec2:AttachInternetGateway": ("internet-gateway", "vpc"),
 }  # fmt: skip
-# The types of resources in the words of IAM's reference; those that a node group's nodes are tagged as.
+# The types of resources in the words of IAM's reference; those that a node group's nodes are tagged
+# as.
 _KINDS = {
     "eip": "elasticip",
     "defaultsecuritygroup": "securitygroup",
@@ -37,7 +40,9 @@ _VIA = {"eks": "eks", "efs": "elasticfilesystem", "s3": "s3"}
 
 @dataclass(frozen=True)
 class Call:
-    """One request of one resource of the stack. `writes` is false for an action that only reads or lists."""
+    """One request of one resource of the stack. `writes` is false for an action that only reads or
+    lists.
+    """
 
     name: str
     phase: str
@@ -47,14 +52,18 @@ class Call:
 
 @dataclass(frozen=True)
 class Place:
-    """The names that requests have: those of the stack, or of somebody else's resources of the same types."""
+    """The names that requests have: those of the stack, or of somebody else's resources of the same
+    types.
+    """
 
     cluster: str
     stack: str
     region: str
     boundary: str
     names: Mapping[str, str]
-    service_role: str = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS"
+    service_role: str = (
+        f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS"
+    )
     own: str = ""
     """The stack whose tag a request may set, if it is not `stack`."""
 
@@ -65,7 +74,9 @@ def calls(recording: Recording, place: Place) -> Iterator[Call]:
             row = CALLS["types"][each.type]
             phases = {phase: row[phase] for phase in ("plan", "apply", "modify", "destroy")}
             phases |= {
-                f"apply {name}": actions for name, actions in row["attributes"].items() if name == "tags" or _camel(name) in each.inputs
+                f"apply {name}": actions
+                for name, actions in row["attributes"].items()
+                if name == "tags" or _camel(name) in each.inputs
             }
             for phase, actions in phases.items():
                 for action in actions:
@@ -79,14 +90,28 @@ def _camel(name: str) -> str:
 
 def _requests(resource: Registration, phase: str, action: str, place: Place) -> Iterator[Call]:
     row = CALLS["actions"][action]
-    kinds = {kind: each for kind, each in row["resources"].items() if each["required"] or kind in _TOUCHED.get(action, ())}
-    service, creates = action.partition(":")[0], re.match(r"\w+:(Create|Allocate|Run|Tag|Put)", action) is not None
+    kinds = {
+        kind: each
+        for kind, each in row["resources"].items()
+        if each["required"] or kind in _TOUCHED.get(action, ())
+    }
+    service, creates = (
+        action.partition(":")[0],
+        re.match(r"\w+:(Create|Allocate|Run|Tag|Put)", action) is not None,
+    )
     if not kinds:  # one of several types, as for tags
         own = resource.type.rpartition(":")[2].lower()
-        kinds = {kind: each for kind, each in row["resources"].items() if kind and kind.replace("-", "") in _KINDS.get(own, own)}
+        kinds = {
+            kind: each
+            for kind, each in row["resources"].items()
+            if kind and kind.replace("-", "") in _KINDS.get(own, own)
+        }
     shared = row["resources"].get("", {"keys": []})["keys"]
     for kind, each in (kinds or {"": row["resources"].get("", {"keys": []})}).items():
-        keys, context = {*each["keys"], *shared}, {"aws:RequestedRegion": "us-east-1" if service == "iam" else place.region}
+        keys, context = (
+            {*each["keys"], *shared},
+            {"aws:RequestedRegion": "us-east-1" if service == "iam" else place.region},
+        )
         new = (
             creates
             and kind != ""
@@ -96,7 +121,11 @@ def _requests(resource: Registration, phase: str, action: str, place: Place) -> 
                 or kind in ("instance", "volume")
             )
         )
-        if "aws:RequestTag/${TagKey}" in keys and creates and (new or not kind or action == "ec2:CreateTags" or "Tag" in action):
+        if (
+            "aws:RequestTag/${TagKey}" in keys
+            and creates
+            and (new or not kind or action == "ec2:CreateTags" or "Tag" in action)
+        ):
             context[f"aws:RequestTag/{_TAG}"] = place.own or place.stack
         if "aws:ResourceTag/${TagKey}" in keys and not new and phase.partition(" ")[0] != "plan":
             context[f"aws:ResourceTag/{_TAG}"] = place.stack
@@ -104,15 +133,27 @@ def _requests(resource: Registration, phase: str, action: str, place: Place) -> 
             "iam:PermissionsBoundary": place.boundary,
             "iam:PolicyARN": resource.inputs.get("policyArn"),
             "iam:PassedToService": _PASSED.get(resource.type, "eks.amazonaws.com"),
-            "kms:ViaService": f"{_VIA.get(resource.type.split('/')[0].removeprefix('aws:'), 'ec2')}.{place.region}.amazonaws.com",
+            "kms:ViaService": (
+                f"{_VIA.get(resource.type.split('/')[0].removeprefix('aws:'), 'ec2')}.{place.region}.amazonaws.com"
+            ),
             "ec2:IsLaunchTemplateResource": "true",
         }
         context |= {key: value for key, value in fixed.items() if key in keys and value}
         if action == "iam:CreateServiceLinkedRole":
-            yield Call(f"{resource.type} {resource.name}", phase, Request(action, place.service_role, context=context), True)
+            yield Call(
+                f"{resource.type} {resource.name}",
+                phase,
+                Request(action, place.service_role, context=context),
+                True,
+            )
             continue
         arn = _arn(CALLS["arns"].get(f"{service}:{kind}", "*"), resource, place)
-        yield Call(f"{resource.type} {resource.name}", phase, Request(action, arn, context=context), row["access"] not in ("Read", "List"))
+        yield Call(
+            f"{resource.type} {resource.name}",
+            phase,
+            Request(action, arn, context=context),
+            row["access"] not in ("Read", "List"),
+        )
 
 
 def _arn(template: str, resource: Registration, place: Place) -> str:
@@ -129,5 +170,10 @@ def _arn(template: str, resource: Registration, place: Place) -> str:
 
 def _role(resource: Registration) -> str:
     """The name of the role that a policy or an association belongs to."""
-    role = resource.inputs.get("role") or resource.inputs.get("roleArn") or resource.inputs.get("nodeRoleArn") or ""
+    role = (
+        resource.inputs.get("role")
+        or resource.inputs.get("roleArn")
+        or resource.inputs.get("nodeRoleArn")
+        or ""
+    )
     return re.sub(r"-[0-9a-f]{8}$", "", str(role).rpartition("/")[2]) or resource.name

@@ -1,6 +1,8 @@
-"""Each check of an AWS account fires in an account that lacks one thing, and is silent in one that has it.
+"""Each check of an AWS account fires in an account that lacks one thing, and is silent in one that
+has it.
 
-moto answers what it implements; the other answers are written here and checked against the API's own model.
+moto answers what it implements; the other answers are written here and checked against the API's
+own model.
 """
 
 from __future__ import annotations
@@ -15,14 +17,14 @@ from typing import Any, cast
 import pytest
 from moto import mock_aws
 
+from inferplan.commands.doctor.aws import account as accounts
+from inferplan.commands.doctor.aws.account import AwsError, Credentials, ExaminedAccount
+from inferplan.commands.doctor.aws.checks import AWS_CHECKS
+from inferplan.commands.doctor.examination import _without_context
+from inferplan.commands.doctor.findings import DeniedError, LoginError, run_checks
 from inferplan.components.platforms.aws.prerequisites.table import rows_with_checks
-from inferplan.operations.doctor.aws import account as accounts
-from inferplan.operations.doctor.aws.account import AwsError, Credentials, ExaminedAccount
-from inferplan.operations.doctor.aws.checks import AWS_CHECKS
-from inferplan.operations.doctor.examination import _without_context
-from inferplan.operations.doctor.findings import DeniedError, LoginError, run_checks
-from inferplan.operations.errors import OperationError
-from inferplan.operations.workspace import Workspace, open_workspace
+from inferplan.workspace.errors import OperationError
+from inferplan.workspace.workspace import Workspace, open_workspace
 from tests.unit.doctor.aws_account import ACCOUNT, CERTIFICATE, REGION, ROLE, Account, credentials
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,14 +36,23 @@ def opened(stack: str) -> Workspace:
 
 
 class Outline:
-    """The reviewed resources of `prod`, with the name alone as inputs. Other stacks differ in settings alone here."""
+    """The reviewed resources of `prod`, with the name alone as inputs. Other stacks differ in
+    settings alone here.
+    """
 
     stack = "prod"
 
     def __iter__(self) -> Iterator[SimpleNamespace]:
         text = (ROOT / "tests" / "stacks" / "outlines" / "prod.txt").read_text()
         rows = re.findall(r"^ +(aws:\S+:\w+) (\S+)", text, re.MULTILINE)
-        return iter([SimpleNamespace(type=type_, name=name, custom=True, read=False, inputs={"bucket": name}) for type_, name in rows])
+        return iter(
+            [
+                SimpleNamespace(
+                    type=type_, name=name, custom=True, read=False, inputs={"bucket": name}
+                )
+                for type_, name in rows
+            ]
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -62,13 +73,20 @@ def account(monkeypatch) -> Iterator[Account]:
         yield Account()
 
 
-def examine(world: Account, *names: str, stack: str = "prod", **cluster: Any) -> list[tuple[str, str, str, str]]:
+def examine(
+    world: Account, *names: str, stack: str = "prod", **cluster: Any
+) -> list[tuple[str, str, str, str]]:
     settings = opened(stack).settings
     spec: Any = settings.cluster
     recording: Any = Outline()
-    examined = ExaminedAccount(settings, spec.model_copy(update=cluster), recording, world.ask, stack)
+    examined = ExaminedAccount(
+        settings, spec.model_copy(update=cluster), recording, world.ask, stack
+    )
     checks = {name: AWS_CHECKS[name] for name in names or AWS_CHECKS}
-    return [(each.check, each.severity.value, each.message, each.remedy) for each in run_checks(checks, examined)]
+    return [
+        (each.check, each.severity.value, each.message, each.remedy)
+        for each in run_checks(checks, examined)
+    ]
 
 
 def test_an_account_that_has_everything_gets_no_error_and_every_check_says_so(account):
@@ -89,7 +107,9 @@ def update(field: str, **values: Any) -> Callable[[Account], None]:
     return lambda account: getattr(account, field).update(values)
 
 
-def create(service: str, operation: str, times: int = 1, **parameters: Any) -> Callable[[Account], None]:
+def create(
+    service: str, operation: str, times: int = 1, **parameters: Any
+) -> Callable[[Account], None]:
     def change(account: Account) -> None:
         for _ in range(times):
             account.ask(service, operation, **parameters)
@@ -101,7 +121,10 @@ def log_bucket_in_another_region(account: Account) -> None:
     account.answers["get_bucket_location"] = {"LocationConstraint": "eu-central-1"}
 
 
-G, STANDARD = "Running On-Demand G and VT instances", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
+G, STANDARD = (
+    "Running On-Demand G and VT instances",
+    "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
+)
 OTHER = {"Account": "999988887777", "Arn": "arn:aws:iam::999988887777:user/anna", "UserId": "A"}
 MISSING = AwsError("not there", "ResourceNotFoundException")
 ON_DEMAND = {"ImageId": "ami-12c6146b", "InstanceType": "m7i.2xlarge", "MinCount": 2, "MaxCount": 2}
@@ -139,8 +162,14 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("check", "change", "severity", "message", "remedy"), BROKEN, ids=[f"{row[0]}: {row[3][:40]}" for row in BROKEN])
-def test_a_check_names_what_is_missing_and_the_command_that_adds_it(account, check, change, severity, message, remedy):
+@pytest.mark.parametrize(
+    ("check", "change", "severity", "message", "remedy"),
+    BROKEN,
+    ids=[f"{row[0]}: {row[3][:40]}" for row in BROKEN],
+)
+def test_a_check_names_what_is_missing_and_the_command_that_adds_it(
+    account, check, change, severity, message, remedy
+):
     change(account)
     findings = [each for each in examine(account, check) if each[1] != "ok"]
     assert [(name, result) for name, result, _, _ in findings] == [(check, severity)]
@@ -150,10 +179,17 @@ def test_a_check_names_what_is_missing_and_the_command_that_adds_it(account, che
 
 def test_credentials_of_another_account_are_named_with_everything_that_does_not_fit(account):
     account.answers["get_caller_identity"] = OTHER
-    messages = [message for _, severity, message, _ in examine(account, "AWS account", account=ACCOUNT) if severity == "error"]
+    messages = [
+        message
+        for _, severity, message, _ in examine(account, "AWS account", account=ACCOUNT)
+        if severity == "error"
+    ]
     assert messages == [
         "your credentials are those of account 999988887777, and cluster.account is 111122223333",
-        "arn:aws:iam::999988887777:user/anna is not in cluster.create.admins, so the new cluster denies it",
+        (
+            "arn:aws:iam::999988887777:user/anna is not in cluster.create.admins, so the new"
+            " cluster denies it"
+        ),
         f"cluster.create.admins has {ROLE}, which is not in account 999988887777",
     ]
 
@@ -163,7 +199,9 @@ SSO_SHORT = f"arn:aws:iam::{ACCOUNT}:role/AWSReservedSSO_Admin_1f9ff11932198c00"
 
 
 def sso_session(account: Account) -> None:
-    """A session of a role of IAM Identity Center, in an account with that role and `ci`. Roles are found by their names."""
+    """A session of a role of IAM Identity Center, in an account with that role and `ci`. Roles are
+    found by their names.
+    """
     name = SSO.rpartition("/")[2]
     account.answers["get_caller_identity"] = {
         "Account": ACCOUNT,
@@ -175,7 +213,12 @@ def sso_session(account: Account) -> None:
     def get_role(RoleName: str) -> dict[str, Any]:  # noqa: N803 - the API's spelling
         if RoleName not in arns:
             raise AwsError("no role", "NoSuchEntity")
-        rest = {"Path": "/", "RoleName": RoleName, "RoleId": "AROA0123456789ABCDEF", "CreateDate": 0}
+        rest = {
+            "Path": "/",
+            "RoleName": RoleName,
+            "RoleId": "AROA0123456789ABCDEF",
+            "CreateDate": 0,
+        }
         return {"Role": {"Arn": arns[RoleName], **rest}}
 
     account.answers["get_role"] = get_role
@@ -189,7 +232,9 @@ def admins(*arns: str) -> Any:
 def test_a_role_of_iam_identity_center_keeps_its_path_in_the_remedy(account):
     sso_session(account)
     ci = f"arn:aws:iam::{ACCOUNT}:role/ci"
-    [finding] = [each for each in examine(account, "AWS account", create=admins(ci)) if each[1] != "ok"]
+    [finding] = [
+        each for each in examine(account, "AWS account", create=admins(ci)) if each[1] != "ok"
+    ]
     assert finding[1:] == (
         "error",
         f"{SSO} is not in cluster.create.admins, so the new cluster denies it",
@@ -201,7 +246,9 @@ def test_a_role_of_iam_identity_center_keeps_its_path_in_the_remedy(account):
 @pytest.mark.parametrize("wrong", [SSO_SHORT, SSO.replace("eu-west-1/", "")])
 def test_an_administrator_exists_only_with_its_full_arn(account, wrong):
     sso_session(account)
-    [finding] = [each for each in examine(account, "AWS account", create=admins(wrong)) if each[1] != "ok"]
+    [finding] = [
+        each for each in examine(account, "AWS account", create=admins(wrong)) if each[1] != "ok"
+    ]
     assert finding[1] == "error"
     assert finding[2].startswith(f"cluster.create.admins has {wrong}, which does not exist")
     assert finding[3] == f"set cluster.create.admins[0]: {SSO}"
@@ -221,7 +268,9 @@ def test_what_the_stack_itself_created_is_not_counted_as_the_use_of_others(accou
     tags = [{"ResourceType": "vpc", "Tags": [{"Key": "inferplan.dev/stack", "Value": "prod"}]}]
     create("ec2", "create_vpc", 4, CidrBlock="10.1.0.0/16", TagSpecifications=tags)(account)
     create("eks", "create_cluster", **CLUSTER, tags={"inferplan.dev/stack": "prod"})(account)
-    assert {severity for _, severity, _, _ in examine(account, "AWS other-quotas", "AWS cluster")} == {"ok"}
+    assert {
+        severity for _, severity, _, _ in examine(account, "AWS other-quotas", "AWS cluster")
+    } == {"ok"}
 
 
 def test_an_existing_cluster_must_exist(account):
@@ -234,7 +283,9 @@ def test_an_existing_cluster_must_exist(account):
 def test_a_key_that_cannot_be_used_is_named_with_the_command_that_enables_it(account, monkeypatch):
     key = account.ask("kms", "create_key")["KeyMetadata"]
     storage = opened("dev").settings.storage
-    monkeypatch.setitem(storage, "weights", storage["weights"].model_copy(update={"kms_key_arn": key["Arn"]}))
+    monkeypatch.setitem(
+        storage, "weights", storage["weights"].model_copy(update={"kms_key_arn": key["Arn"]})
+    )
     assert [each[1] for each in examine(account, "AWS keys", stack="dev")] == ["ok"]
     account.ask("kms", "disable_key", KeyId=key["KeyId"])
     [finding] = examine(account, "AWS keys", stack="dev")
@@ -248,7 +299,9 @@ def test_a_key_that_cannot_be_used_is_named_with_the_command_that_enables_it(acc
 def test_a_key_that_was_to_be_deleted_is_kept_and_enabled(account, monkeypatch):
     key = account.ask("kms", "create_key")["KeyMetadata"]
     storage = opened("dev").settings.storage
-    monkeypatch.setitem(storage, "weights", storage["weights"].model_copy(update={"kms_key_arn": key["Arn"]}))
+    monkeypatch.setitem(
+        storage, "weights", storage["weights"].model_copy(update={"kms_key_arn": key["Arn"]})
+    )
     account.ask("kms", "schedule_key_deletion", KeyId=key["KeyId"])
     [finding] = examine(account, "AWS keys", stack="dev")
     arn = f"--region us-east-1 --key-id {key['KeyId']}"
@@ -277,12 +330,18 @@ def test_rights_on_roles_are_simulated_for_the_roles_of_the_stack(account):
 def test_a_denied_call_names_its_permission_and_the_policy(account, monkeypatch):
     from botocore.exceptions import ClientError
 
-    failed = ClientError({"Error": {"Code": "UnauthorizedOperation", "Message": "You are not authorized"}}, "DescribeInstances")
+    failed = ClientError(
+        {"Error": {"Code": "UnauthorizedOperation", "Message": "You are not authorized"}},
+        "DescribeInstances",
+    )
     monkeypatch.setattr(Credentials, "_client", lambda *_: pytest.fail("asked"))
     error = Credentials._error(credentials(), failed, "ec2", "describe_instances")
     account.answers["describe_instances"] = error
     [finding] = examine(account, "AWS vcpu-quotas")
-    assert finding[1:3] == ("unknown", "could not ask: AWS denies ec2:DescribeInstances; needs permission ec2:DescribeInstances")
+    assert finding[1:3] == (
+        "unknown",
+        "could not ask: AWS denies ec2:DescribeInstances; needs permission ec2:DescribeInstances",
+    )
     assert finding[3].startswith("inferplan doctor prod --policy > policy.json")
 
 
@@ -290,7 +349,10 @@ def test_missing_credentials_are_looked_for_once(monkeypatch):
     own, searches = Credentials(REGION, "prod"), []
     monkeypatch.setattr(own._session, "get_credentials", lambda: searches.append("search"))
     for _ in range(2):
-        with pytest.raises(OperationError, match=r"Unable to locate credentials\. Log in, for example: aws sso login"):
+        with pytest.raises(
+            OperationError,
+            match=r"Unable to locate credentials\. Log in, for example: aws sso login",
+        ):
             own("ec2", "describe_vpcs")
     assert searches == ["search"]
 
@@ -313,7 +375,9 @@ def test_missing_credentials_are_one_error_with_the_command_to_log_in(account, m
 def test_credentials_that_aws_does_not_accept_are_a_missing_login(code):
     from botocore.exceptions import ClientError
 
-    failed = ClientError({"Error": {"Code": code, "Message": "The security token is not valid"}}, "GetCallerIdentity")
+    failed = ClientError(
+        {"Error": {"Code": code, "Message": "The security token is not valid"}}, "GetCallerIdentity"
+    )
     problem = Credentials._error(credentials(), failed, "sts", "get_caller_identity")
     assert isinstance(problem, LoginError)
     assert "The security token is not valid" in problem.problem
@@ -321,13 +385,20 @@ def test_credentials_that_aws_does_not_accept_are_a_missing_login(code):
 
 def test_a_cluster_that_does_not_exist_gets_no_command_that_cannot_work():
     finding = _without_context(opened("staging"))
-    assert "does not exist before the first update. Once it exists: inferplan doctor staging --context NAME" in finding.message
+    assert (
+        "does not exist before the first update. Once it exists: inferplan doctor staging --context"
+        " NAME" in finding.message
+    )
     assert not finding.remedy
 
 
 def test_an_existing_cluster_without_a_context_gets_the_command_that_writes_one():
-    cluster = opened("staging").settings.cluster.model_copy(update={"create": None, "name": "shared"})
-    finding = _without_context(cast("Workspace", SimpleNamespace(typed="acme", settings=SimpleNamespace(cluster=cluster))))
+    cluster = opened("staging").settings.cluster.model_copy(
+        update={"create": None, "name": "shared"}
+    )
+    finding = _without_context(
+        cast("Workspace", SimpleNamespace(typed="acme", settings=SimpleNamespace(cluster=cluster)))
+    )
     written = "aws eks update-kubeconfig --region us-east-1 --name shared --alias shared"
     assert finding.remedy == f"{written} && inferplan doctor acme --context shared"
 

@@ -1,4 +1,6 @@
-"""Each check of an existing cluster fires in a world that lacks one thing, and is silent in a world that has it."""
+"""Each check of an existing cluster fires in a world that lacks one thing, and is silent in a world
+that has it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,12 @@ from functools import cache
 
 import pytest
 
-from inferplan.operations.doctor.cluster import ExaminedCluster, permission_aware
-from inferplan.operations.doctor.examination import CLUSTER_CHECKS
-from inferplan.operations.doctor.findings import run_checks
-from inferplan.operations.live import LiveCluster
-from inferplan.operations.workspace import Workspace, open_workspace
-from inferplan.rehearsal.engine.wire.recording import Recording
+from inferplan.commands.doctor.cluster import ExaminedCluster, permission_aware
+from inferplan.commands.doctor.examination import CLUSTER_CHECKS
+from inferplan.commands.doctor.findings import run_checks
+from inferplan.pulumi_engine.recording import Recording
+from inferplan.workspace.live import LiveCluster
+from inferplan.workspace.workspace import Workspace, open_workspace
 from tests.unit.doctor.cluster_world import NAMESPACE, World, thing
 
 
@@ -31,17 +33,23 @@ def passphrase(monkeypatch):
 def examine(monkeypatch) -> Callable[..., list[tuple[str, str, str, str]]]:
     def run(world: World, *names: str) -> list[tuple[str, str, str, str]]:
         def rights(objects, _live, _context):
-            from inferplan.operations.updating.preflight import LackingRight
+            from inferplan.updating.preflight import LackingRight
 
             del objects
-            return [LackingRight(namespace=NAMESPACE, resource=each, verbs=("create", "patch")) for each in world.denied]
+            return [
+                LackingRight(namespace=NAMESPACE, resource=each, verbs=("create", "patch"))
+                for each in world.denied
+            ]
 
-        monkeypatch.setattr("inferplan.operations.doctor.objects.lacking_rights", rights)
+        monkeypatch.setattr("inferplan.commands.doctor.objects.lacking_rights", rights)
         workspace, recording = planned()
         live = LiveCluster(permission_aware(world.get, "kubectl --context onprem"))
         cluster = ExaminedCluster(workspace.settings, recording, live, "onprem", "onprem")
         checks = {name: CLUSTER_CHECKS[name] for name in names or CLUSTER_CHECKS}
-        return [(each.check, each.severity.value, each.message, each.remedy) for each in run_checks(checks, cluster)]
+        return [
+            (each.check, each.severity.value, each.message, each.remedy)
+            for each in run_checks(checks, cluster)
+        ]
 
     return run
 
@@ -50,7 +58,9 @@ def test_a_cluster_that_has_everything_gets_no_error_and_every_check_says_so(exa
     findings = examine(World())
     assert {check for check, _, _, _ in findings} == set(CLUSTER_CHECKS)
     # Only a node can prove that an NFS export can be mounted.
-    assert [(check, severity) for check, severity, _, _ in findings if severity != "ok"] == [("storage", "unknown")]
+    assert [(check, severity) for check, severity, _, _ in findings if severity != "ok"] == [
+        ("storage", "unknown")
+    ]
 
 
 def allocatable(name: str, quantity: str) -> Callable[[World], None]:
@@ -58,8 +68,13 @@ def allocatable(name: str, quantity: str) -> Callable[[World], None]:
 
 
 def quota(hard: str, used: str = "0") -> Callable[[World], None]:
-    body = {"spec": {"hard": {"requests.habana.ai/gaudi": hard}}, "status": {"used": {"requests.habana.ai/gaudi": used}}}
-    return lambda world: world.objects.append(thing("v1", "ResourceQuota", "team", NAMESPACE, **body))
+    body = {
+        "spec": {"hard": {"requests.habana.ai/gaudi": hard}},
+        "status": {"used": {"requests.habana.ai/gaudi": used}},
+    }
+    return lambda world: world.objects.append(
+        thing("v1", "ResourceQuota", "team", NAMESPACE, **body)
+    )
 
 
 def limit_range(most: str) -> Callable[[World], None]:
@@ -77,7 +92,9 @@ def network(name: str, *args: str) -> Callable[[World], None]:
 
 
 def taint(effect: str) -> Callable[[World], None]:
-    return lambda world: world.one("Node")["spec"]["taints"].append({"key": "team", "value": "vision", "effect": effect})
+    return lambda world: world.one("Node")["spec"]["taints"].append(
+        {"key": "team", "value": "vision", "effect": effect}
+    )
 
 
 def label(name: str, value: str) -> Callable[[World], None]:
@@ -110,8 +127,14 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("check", "change", "severity", "message", "remedy"), BROKEN, ids=[f"{row[0]}: {row[3][:40]}" for row in BROKEN])
-def test_a_check_names_what_is_missing_and_the_command_that_adds_it(examine, check, change, severity, message, remedy):
+@pytest.mark.parametrize(
+    ("check", "change", "severity", "message", "remedy"),
+    BROKEN,
+    ids=[f"{row[0]}: {row[3][:40]}" for row in BROKEN],
+)
+def test_a_check_names_what_is_missing_and_the_command_that_adds_it(
+    examine, check, change, severity, message, remedy
+):
     world = World()
     change(world)
     [finding] = [each for each in examine(world, check) if each[1] != "ok"]
@@ -142,7 +165,10 @@ def test_a_forbidden_question_names_the_permission_and_the_other_checks_go_on(ex
     world.forbidden = "nodes"
     findings = examine(world)
     [labels] = [each for each in findings if each[0] == "node labels"]
-    assert labels[1:3] == ("unknown", "could not ask: user 'anna' may not list nodes; needs permission list nodes")
+    assert labels[1:3] == (
+        "unknown",
+        "could not ask: user 'anna' may not list nodes; needs permission list nodes",
+    )
     assert "create clusterrole inferplan-doctor-nodes --verb=get,list --resource=nodes" in labels[3]
     assert [severity for check, severity, _, _ in findings if check == "secrets"] == ["ok", "ok"]
 
@@ -151,7 +177,10 @@ def test_a_defect_in_one_check_hides_no_other(examine):
     world = World()
     world.one("Node")["status"]["allocatable"]["memory"] = {"not": "a quantity"}
     findings = examine(world)
-    assert any(check == "node sizes" and severity == "unknown" and "defect" in text for check, severity, text, _ in findings)
+    assert any(
+        check == "node sizes" and severity == "unknown" and "defect" in text
+        for check, severity, text, _ in findings
+    )
     assert any(check == "ingress" and severity == "ok" for check, severity, _, _ in findings)
 
 
@@ -161,7 +190,9 @@ def test_the_findings_before_a_question_that_fails_are_kept(examine):
     assert [severity for _, severity, _, _ in examine(world, "node sizes")] == ["ok", "unknown"]
 
 
-def test_before_the_first_update_missing_secrets_are_warnings_because_the_stack_creates_their_namespace(examine):
+def test_before_the_first_update_missing_secrets_are_warnings_because_the_stack_creates_their_namespace(
+    examine,
+):
     world = World()
     world.remove("Namespace")
     findings = examine(world, "secrets")

@@ -1,4 +1,6 @@
-"""Every command of the tutorials exists with its options; docs/tutorials is followed as a whole in tests/rehearsal/test_tutorials.py."""
+"""Every command of the tutorials exists with its options; docs/tutorials is followed as a whole in
+tests/rehearsal/test_tutorials.py.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,17 @@ import tomllib
 
 import pytest
 
-from inferplan.cli import main
-from inferplan.operations.project import project_root
+from inferplan.commands import main
+from inferplan.workspace.project import project_root
 from tests.tutorials import MARKS, TUTORIALS, blocks
 
 NAMES = sorted(path.name for path in TUTORIALS.glob("*.md"))
-COMMANDS = [(name, block.mark, command) for name in NAMES for block in blocks(name) for command in block.commands]
+COMMANDS = [
+    (name, block.mark, command)
+    for name in NAMES
+    for block in blocks(name)
+    for command in block.commands
+]
 
 
 def test_there_are_tutorials_and_every_mark_is_known():
@@ -23,29 +30,43 @@ def test_there_are_tutorials_and_every_mark_is_known():
     assert {mark for _, mark, _ in COMMANDS} <= set(MARKS)
 
 
-@pytest.mark.parametrize("command", sorted({command for _, _, command in COMMANDS if command.startswith("inferplan ")}))
+@pytest.mark.parametrize(
+    "command", sorted({command for _, _, command in COMMANDS if command.startswith("inferplan ")})
+)
 def test_every_inferplan_command_has_its_arguments_and_options(command):
     _, name, *arguments = shlex.split(command.partition(" > ")[0].partition(" | ")[0])
     assert main._load(name).make_context(name, arguments) is not None
 
 
 def test_what_a_tutorial_installs_is_what_doctor_prints():
-    table = tomllib.loads((project_root() / "inferplan" / "operations" / "doctor" / "remedies.toml").read_text())
+    table = tomllib.loads(
+        (project_root() / "inferplan" / "commands" / "doctor" / "remedies.toml").read_text()
+    )
     printed = {text for section in table.values() for text in section.values()}
-    installed = {command for _, mark, command in COMMANDS if mark == "network" and "rack" in command}
+    installed = {
+        command for _, mark, command in COMMANDS if mark == "network" and "rack" in command
+    }
     assert installed
     assert {
-        each.replace("--context rack", "--context CONTEXT").replace("--kube-context rack", "--kube-context CONTEXT") for each in installed
+        each.replace("--context rack", "--context CONTEXT").replace(
+            "--kube-context rack", "--kube-context CONTEXT"
+        )
+        for each in installed
     } <= printed
 
 
 def test_the_exemptions_of_the_tutorial_give_reasons_that_are_true_of_its_stack():
     [command] = [each for _, _, each in COMMANDS if "policies/stacks/staging.json" in each]
     sed = command.partition(" > ")[0]
-    done = subprocess.run(shlex.split(sed), cwd=project_root(), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        shlex.split(sed), cwd=project_root(), capture_output=True, text=True, check=True
+    )
     reasons = {each["resource"]: each["reason"] for each in json.loads(done.stdout)["exemptions"]}
     # The weights come from the model hub; there is no bucket.
-    assert reasons["FileSystem/shared"] == "a copy of files of the hub, which the preheat Jobs fill again"
+    assert (
+        reasons["FileSystem/shared"]
+        == "a copy of files of the hub, which the preheat Jobs fill again"
+    )
     assert "staging" not in done.stdout
 
 

@@ -1,4 +1,6 @@
-"""Accounts in which an update would fail: `doctor` names the cause, and its remedy, executed as it is printed, makes it pass."""
+"""Accounts in which an update would fail: `doctor` names the cause, and its remedy, executed as it
+is printed, makes it pass.
+"""
 
 from __future__ import annotations
 
@@ -43,16 +45,25 @@ def subnet_of_pool(world: Shared, subnet: str) -> None:
 
 
 def no_room_elsewhere(world: Shared) -> None:
-    """A /28 for the cluster, and no other private subnet in its zone: the remedy creates one, and then names it."""
+    """A /28 for the cluster, and no other private subnet in its zone: the remedy creates one, and
+    then names it.
+    """
     world.ask("efs", "delete_mount_target", MountTargetId=world.targets[_A])
     world.ask("ec2", "delete_subnet", SubnetId=world.private[_A])
     subnet_of_cluster(world, world.subnet("10.1.200.0/28", _A))
 
 
 def closed(world: Shared) -> None:
-    for table in world.ask("ec2", "describe_route_tables", Filters=[{"Name": "vpc-id", "Values": [world.vpc]}])["RouteTables"]:
+    for table in world.ask(
+        "ec2", "describe_route_tables", Filters=[{"Name": "vpc-id", "Values": [world.vpc]}]
+    )["RouteTables"]:
         if any(route.get("NatGatewayId") for route in table["Routes"]):
-            world.ask("ec2", "delete_route", RouteTableId=table["RouteTableId"], DestinationCidrBlock="0.0.0.0/0")
+            world.ask(
+                "ec2",
+                "delete_route",
+                RouteTableId=table["RouteTableId"],
+                DestinationCidrBlock="0.0.0.0/0",
+            )
 
 
 def created(change: Break) -> Break:
@@ -80,7 +91,10 @@ def renamed_zones(world: Shared) -> None:
 
 
 def private_api(world: Shared) -> None:
-    world.cluster["resourcesVpcConfig"] |= {"endpointPrivateAccess": False, "publicAccessCidrs": ["198.51.100.7/32"]}
+    world.cluster["resourcesVpcConfig"] |= {
+        "endpointPrivateAccess": False,
+        "publicAccessCidrs": ["198.51.100.7/32"],
+    }
 
 
 def nodes_with_own_group(world: Shared, *, itself: bool) -> None:
@@ -91,14 +105,24 @@ def balancer(scheme: str) -> Break:
     def change(world: Shared) -> None:
         world.config["cluster"]["autoMode"] = True
         world.subnet("10.1.101.0/24", _B)
-        table = world.ask("ec2", "describe_subnets", Filters=[{"Name": "cidr-block", "Values": ["10.1.101.0/24"]}])["Subnets"][0][
-            "SubnetId"
-        ]
+        table = world.ask(
+            "ec2", "describe_subnets", Filters=[{"Name": "cidr-block", "Values": ["10.1.101.0/24"]}]
+        )["Subnets"][0]["SubnetId"]
         world.table(table, GatewayId=world.internet)
         world.cluster["computeConfig"] = {"enabled": True}
-        certificate = "arn:aws:acm:us-east-1:111122223333:certificate/3f1d9f5e-2c1b-4e0a-9a43-7d0e5b6c8a21"
-        alb = {"certificateArn": certificate, "scheme": scheme, **({"inboundCidrs": ["0.0.0.0/0"]} if scheme == "internet-facing" else {})}
-        world.config["gateway"] = {"host": "llm.acme.example", "ingressClassName": "alb", "alb": alb}
+        certificate = (
+            "arn:aws:acm:us-east-1:111122223333:certificate/3f1d9f5e-2c1b-4e0a-9a43-7d0e5b6c8a21"
+        )
+        alb = {
+            "certificateArn": certificate,
+            "scheme": scheme,
+            **({"inboundCidrs": ["0.0.0.0/0"]} if scheme == "internet-facing" else {}),
+        }
+        world.config["gateway"] = {
+            "host": "llm.acme.example",
+            "ingressClassName": "alb",
+            "alb": alb,
+        }
 
     return change
 
@@ -115,7 +139,9 @@ def irsa(world: Shared) -> None:
 def file_system_elsewhere(world: Shared) -> None:
     vpc = world.other_vpc()
     system = world.ask("efs", "create_file_system", CreationToken="other")["FileSystemId"]
-    point = world.ask("efs", "create_access_point", FileSystemId=system, ClientToken="other")["AccessPointId"]
+    point = world.ask("efs", "create_access_point", FileSystemId=system, ClientToken="other")[
+        "AccessPointId"
+    ]
     world.target(system, world.subnet("10.9.0.0/24", _A, vpc), world.group("far", vpc=vpc))
     world.config["storage"]["shared"] |= {"fileSystemId": system, "accessPointId": point}
 
@@ -133,7 +159,9 @@ def bucket_elsewhere(world: Shared) -> None:
 
 def point_of_another(world: Shared) -> None:
     other = world.ask("efs", "create_file_system", CreationToken="other")["FileSystemId"]
-    point = world.ask("efs", "create_access_point", FileSystemId=other, ClientToken="other")["AccessPointId"]
+    point = world.ask("efs", "create_access_point", FileSystemId=other, ClientToken="other")[
+        "AccessPointId"
+    ]
     world.config["storage"]["shared"]["accessPointId"] = point
 
 
@@ -220,7 +248,9 @@ def test_a_world_that_fails_is_named_and_its_remedy_makes_it_pass(world, name):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", [name for name, (row, _, _) in WORLDS.items() if not row.startswith("AWS ")])
+@pytest.mark.parametrize(
+    "name", [name for name, (row, _, _) in WORLDS.items() if not row.startswith("AWS ")]
+)
 def test_a_preview_with_credentials_names_the_world_too(world, name):
     _, change, message = WORLDS[name]
     change(world)
@@ -231,7 +261,10 @@ def test_a_preview_with_credentials_names_the_world_too(world, name):
 def test_the_page_lists_every_prerequisite_with_its_source():
     page = (Path(__file__).resolve().parents[3] / "docs" / "aws-prerequisites.md").read_text()
     listed = [
-        name for name in rows_with_checks() if f"| `AWS {name}` | {rows()[name]['requires']} |" in page and rows()[name]["source"] in page
+        name
+        for name in rows_with_checks()
+        if f"| `AWS {name}` | {rows()[name]['requires']} |" in page
+        and rows()[name]["source"] in page
     ]
     assert listed == list(rows_with_checks())
 
@@ -240,10 +273,14 @@ def test_a_preview_with_credentials_names_the_same_and_one_without_asks_nothing(
     subnet_of_cluster(world, world.public)
     spec: Any = settings(**world.config)
     texts = messages(Place(spec.cluster, spec, "test", world.ask))
-    assert [each.split(" (")[0] for each in texts] == [f"cluster.subnets.us-east-1a: subnet {world.public} is public"]
+    assert [each.split(" (")[0] for each in texts] == [
+        f"cluster.subnets.us-east-1a: subnet {world.public} is public"
+    ]
     assert f"Remedy: {world.examined()[0][2]}" in texts[0]
     world.answers["describe_route_tables"] = RuntimeError("UnauthorizedOperation")
-    assert messages(Place(spec.cluster, spec, "test", world.ask))[-1].endswith("could not be read. Run: inferplan doctor test")
+    assert messages(Place(spec.cluster, spec, "test", world.ask))[-1].endswith(
+        "could not be read. Run: inferplan doctor test"
+    )
 
     calls: list[str] = []
 
@@ -261,11 +298,15 @@ def test_a_preview_with_credentials_names_the_same_and_one_without_asks_nothing(
     monkeypatch.setattr(preview, "caller_arn", nobody)
     monkeypatch.setattr(preview, "asker", lambda _: pytest.fail("asked"))
     monkeypatch.setattr("pulumi.runtime.is_dry_run", lambda: True)
-    asyncio.run(preview.warn_about_prerequisites(spec.cluster, spec, "test", pulumi.InvokeOptions()))
+    asyncio.run(
+        preview.warn_about_prerequisites(spec.cluster, spec, "test", pulumi.InvokeOptions())
+    )
 
 
 def test_the_calls_of_a_preview_reach_aws_through_botocore(world):
     ask = preview.asker("us-east-1")
-    assert ask("ec2", "describe_subnets", SubnetIds=[world.public])["Subnets"][0]["VpcId"] == world.vpc
+    assert (
+        ask("ec2", "describe_subnets", SubnetIds=[world.public])["Subnets"][0]["VpcId"] == world.vpc
+    )
     with pytest.raises(preview.MissingError):
         ask("ec2", "describe_subnets", SubnetIds=["subnet-0123456789abcdef0"])

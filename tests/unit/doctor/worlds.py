@@ -1,4 +1,6 @@
-"""An account with a VPC, an EKS cluster, a file system and a bucket, of which a test breaks one thing. EKS answers in botocore's shapes."""
+"""An account with a VPC, an EKS cluster, a file system and a bucket, of which a test breaks one
+thing. EKS answers in botocore's shapes.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import copy
 from datetime import UTC, datetime
 from typing import Any
 
-from inferplan.operations.doctor.aws.account import AwsError, ExaminedAccount
-from inferplan.operations.doctor.aws.checks import AWS_CHECKS
-from inferplan.operations.doctor.findings import Severity, run_checks
+from inferplan.commands.doctor.aws.account import AwsError, ExaminedAccount
+from inferplan.commands.doctor.aws.checks import AWS_CHECKS
+from inferplan.commands.doctor.findings import Severity, run_checks
 from tests.unit.aws.rig import settings
 from tests.unit.doctor.aws_account import ROLE, Account
 
@@ -35,19 +37,27 @@ class Recorded:
 
 
 class Shared(Account):
-    """The account: three private subnets behind a NAT gateway, one public subnet, and the cluster `shared` in all of them."""
+    """The account: three private subnets behind a NAT gateway, one public subnet, and the cluster
+    `shared` in all of them.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.vpc = self.ask("ec2", "create_vpc", CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
         self.ask("ec2", "modify_vpc_attribute", VpcId=self.vpc, EnableDnsHostnames={"Value": True})
-        self.internet = self.ask("ec2", "create_internet_gateway")["InternetGateway"]["InternetGatewayId"]
+        self.internet = self.ask("ec2", "create_internet_gateway")["InternetGateway"][
+            "InternetGatewayId"
+        ]
         self.ask("ec2", "attach_internet_gateway", InternetGatewayId=self.internet, VpcId=self.vpc)
         self.public = self.subnet("10.1.100.0/24", "us-east-1a")
         self.open_table = self.table(self.public, GatewayId=self.internet)
         address = self.ask("ec2", "allocate_address", Domain="vpc")["AllocationId"]
-        nat = self.ask("ec2", "create_nat_gateway", SubnetId=self.public, AllocationId=address)["NatGateway"]["NatGatewayId"]
-        self.private = {zone: self.subnet(f"10.1.{index}.0/24", zone) for index, zone in enumerate(ZONES)}
+        nat = self.ask("ec2", "create_nat_gateway", SubnetId=self.public, AllocationId=address)[
+            "NatGateway"
+        ]["NatGatewayId"]
+        self.private = {
+            zone: self.subnet(f"10.1.{index}.0/24", zone) for index, zone in enumerate(ZONES)
+        }
         self.closed_table = ""
         for each in self.private.values():
             self.closed_table = self.table(each, NatGatewayId=nat)
@@ -56,7 +66,13 @@ class Shared(Account):
             table["RouteTableId"] for table in self.ask("ec2", "describe_route_tables", Filters=[{"Name": "vpc-id", "Values": [self.vpc]}])["RouteTables"]
             if any(each.get("Main") for each in table["Associations"])
         ]  # fmt: skip
-        self.ask("ec2", "create_route", RouteTableId=main, DestinationCidrBlock="0.0.0.0/0", NatGatewayId=nat)
+        self.ask(
+            "ec2",
+            "create_route",
+            RouteTableId=main,
+            DestinationCidrBlock="0.0.0.0/0",
+            NatGatewayId=nat,
+        )
         self.primary = self.group("primary", itself=True)
         self.addons = {"eks-pod-identity-agent", "aws-efs-csi-driver"}
         self.releases = dict(RELEASES)
@@ -78,15 +94,27 @@ class Shared(Account):
                 "clusterVersions": [{"clusterVersion": version, "versionStatus": status, "endOfStandardSupportDate": STANDARD} for version, status in self.releases.items()]
             },
         }  # fmt: skip
-        self.offered |= {each: list(ZONES) for each in ("m7i.large", "m7i.xlarge", "m7i.2xlarge", "m7i.4xlarge")}
+        self.offered |= {
+            each: list(ZONES) for each in ("m7i.large", "m7i.xlarge", "m7i.2xlarge", "m7i.4xlarge")
+        }
         self.answers["request_service_quota_increase"] = self._grant
         self.system = self.ask("efs", "create_file_system", CreationToken="models")["FileSystemId"]
-        self.point = self.ask("efs", "create_access_point", FileSystemId=self.system, ClientToken="models")["AccessPointId"]
+        self.point = self.ask(
+            "efs", "create_access_point", FileSystemId=self.system, ClientToken="models"
+        )["AccessPointId"]
         self.nfs = self.group("nfs")
         self.admit(self.nfs, self.primary, 2049)
-        self.targets = {zone: self.target(self.system, subnet, self.nfs) for zone, subnet in self.private.items()}
+        self.targets = {
+            zone: self.target(self.system, subnet, self.nfs)
+            for zone, subnet in self.private.items()
+        }
         self.ask("s3", "create_bucket", Bucket="acme-weights")
-        efs = {"kind": "efs", "fileSystemId": self.system, "accessPointId": self.point, "openTo": "cluster"}
+        efs = {
+            "kind": "efs",
+            "fileSystemId": self.system,
+            "accessPointId": self.point,
+            "openTo": "cluster",
+        }
         self.config: dict[str, Any] = {
             "cluster": {"provider": "eks", "name": "shared", "region": "us-east-1", "subnets": dict(self.private)},
             "nodePools": {"system": {"provider": "eks", "size": {"min": 2, "max": 3}}},
@@ -105,8 +133,12 @@ class Shared(Account):
 
     def _grant(self, ServiceCode: str, QuotaCode: str, DesiredValue: float) -> dict[str, Any]:  # noqa: N803 - the API's spelling
         """AWS agrees at once, which in a real account takes minutes to days."""
-        quotas = self.ask("service-quotas", "list_service_quotas", ServiceCode=ServiceCode)["Quotas"]
-        self.quotas[next(each["QuotaName"] for each in quotas if each["QuotaCode"] == QuotaCode)] = int(DesiredValue)
+        quotas = self.ask("service-quotas", "list_service_quotas", ServiceCode=ServiceCode)[
+            "Quotas"
+        ]
+        self.quotas[
+            next(each["QuotaName"] for each in quotas if each["QuotaCode"] == QuotaCode)
+        ] = int(DesiredValue)
         return {}
 
     def created(self) -> None:
@@ -116,27 +148,45 @@ class Shared(Account):
         self.config["storage"].pop("shared")
 
     def subnet(self, block: str, zone: str, vpc: str = "") -> str:
-        return self.ask("ec2", "create_subnet", VpcId=vpc or self.vpc, CidrBlock=block, AvailabilityZone=zone)["Subnet"]["SubnetId"]
+        return self.ask(
+            "ec2", "create_subnet", VpcId=vpc or self.vpc, CidrBlock=block, AvailabilityZone=zone
+        )["Subnet"]["SubnetId"]
 
     def table(self, subnet: str, **target: str) -> str:
         table = self.ask("ec2", "create_route_table", VpcId=self.vpc)["RouteTable"]["RouteTableId"]
         self.ask("ec2", "associate_route_table", RouteTableId=table, SubnetId=subnet)
-        self.ask("ec2", "create_route", RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", **target)
+        self.ask(
+            "ec2", "create_route", RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", **target
+        )
         return table
 
     def group(self, name: str, *, itself: bool = False, vpc: str = "") -> str:
-        group = self.ask("ec2", "create_security_group", GroupName=name, Description=name, VpcId=vpc or self.vpc)["GroupId"]
+        group = self.ask(
+            "ec2", "create_security_group", GroupName=name, Description=name, VpcId=vpc or self.vpc
+        )["GroupId"]
         if itself:
             self.admit(group, group)
         return group
 
     def admit(self, group: str, source: str, port: int | None = None) -> None:
-        ports = {"IpProtocol": "-1"} if port is None else {"IpProtocol": "tcp", "FromPort": port, "ToPort": port}
+        ports = (
+            {"IpProtocol": "-1"}
+            if port is None
+            else {"IpProtocol": "tcp", "FromPort": port, "ToPort": port}
+        )
         permission = {**ports, "UserIdGroupPairs": [{"GroupId": source}]}
-        self.ask("ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=[permission])
+        self.ask(
+            "ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=[permission]
+        )
 
     def target(self, system: str, subnet: str, group: str) -> str:
-        return self.ask("efs", "create_mount_target", FileSystemId=system, SubnetId=subnet, SecurityGroups=[group])["MountTargetId"]
+        return self.ask(
+            "efs",
+            "create_mount_target",
+            FileSystemId=system,
+            SubnetId=subnet,
+            SecurityGroups=[group],
+        )["MountTargetId"]
 
     def other_vpc(self) -> str:
         return self.ask("ec2", "create_vpc", CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
@@ -157,11 +207,17 @@ class Shared(Account):
         )
 
     def examined(self, *checks: str) -> list[tuple[str, str, str]]:
-        """The check, message and remedy of each error and warning of `checks`, of all checks if none is named."""
+        """The check, message and remedy of each error and warning of `checks`, of all checks if
+        none is named.
+        """
         spec = settings(**copy.deepcopy(self.config))
         cluster: Any = spec.cluster
         recording: Any = Recorded()
         account = ExaminedAccount(spec, cluster, recording, self.ask, "test")
         found = run_checks({name: AWS_CHECKS[name] for name in checks or AWS_CHECKS}, account)
         assert not [each for each in found if each.severity is Severity.UNKNOWN], found
-        return [(each.check.removeprefix("AWS "), each.message, each.remedy) for each in found if each.severity is not Severity.OK]
+        return [
+            (each.check.removeprefix("AWS "), each.message, each.remedy)
+            for each in found
+            if each.severity is not Severity.OK
+        ]

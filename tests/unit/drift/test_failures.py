@@ -10,21 +10,28 @@ from typing import Any
 
 import pytest
 
-from inferplan.cli.drift import command
-from inferplan.operations.drift.cluster import DryRunRejected, behind_kubectl
-from inferplan.operations.drift.drift import Drift
-from inferplan.operations.errors import OperationError, UnsettledError
+from inferplan.commands.drift.command import command
+from inferplan.updating.drift.cluster import DryRunRejected, behind_kubectl
+from inferplan.updating.drift.drift import Drift
+from inferplan.workspace.errors import OperationError, UnsettledError
 from tests.unit.drift.comparison import compared, pod, texts
 
 
 @pytest.mark.parametrize("status", [401, 404, 422, 500, 502])
 def test_a_rejected_dry_run_is_said(monkeypatch, status):
     def dry_run(_path: str, _body: Mapping[str, Any], _manager: str) -> dict[str, Any]:
-        raise DryRunRejected(status, 'Deployment "a" is invalid: spec.template: Invalid value: {"env": "CANARY"}')
+        raise DryRunRejected(
+            status, 'Deployment "a" is invalid: spec.template: Invalid value: {"env": "CANARY"}'
+        )
 
     result = compared(monkeypatch, pod(), pod(), dry_run=dry_run)
     assert result.findings == ()
-    for text in ("Deployment x/a", "only declared fields were compared", f"HTTP {status}", "spec.template"):
+    for text in (
+        "Deployment x/a",
+        "only declared fields were compared",
+        f"HTTP {status}",
+        "spec.template",
+    ):
         assert text in texts(result)
     assert "no difference" not in texts(result)
     assert "CANARY" not in texts(result)
@@ -38,17 +45,21 @@ def run_command(monkeypatch: pytest.MonkeyPatch, result: Drift) -> None:
         secrets=SimpleNamespace(placeholders=False),
         file=SimpleNamespace(shown_path="Pulumi.x.yaml"),
     )
-    monkeypatch.setattr("inferplan.cli.drift.open_workspace", lambda _: workspace)
+    monkeypatch.setattr("inferplan.commands.drift.command.open_workspace", lambda _: workspace)
     monkeypatch.setattr(
-        "inferplan.cli.drift._cluster", lambda *_: contextlib.nullcontext(SimpleNamespace(kubectl="kubectl", simulated=False))
+        "inferplan.commands.drift.command._cluster",
+        lambda *_: contextlib.nullcontext(SimpleNamespace(kubectl="kubectl", simulated=False)),
     )
-    monkeypatch.setattr("inferplan.cli.drift.drift", lambda *_, **__: result)
+    monkeypatch.setattr("inferplan.commands.drift.command.drift", lambda *_, **__: result)
     command("x")
 
 
 def test_the_command_fails_if_an_object_was_not_compared(monkeypatch, capsys):
     with pytest.raises(OperationError, match="HTTP 502") as caught:
-        run_command(monkeypatch, Drift(stack="x", findings=(), compared=1, failures=("Deployment x/a: HTTP 502",)))
+        run_command(
+            monkeypatch,
+            Drift(stack="x", findings=(), compared=1, failures=("Deployment x/a: HTTP 502",)),
+        )
     assert not isinstance(caught.value, UnsettledError)
     assert "not compared: Deployment x/a: HTTP 502" in capsys.readouterr().out
     run_command(monkeypatch, Drift(stack="x", findings=(), compared=1))
@@ -69,7 +80,9 @@ connection.sendall(sys.argv[2].encode())
 def dry_run_answered_with(answer: str) -> None:
     """Send a dry run to a kubectl proxy that answers with these bytes."""
     kubectl = SimpleNamespace(
-        command=lambda *arguments: [sys.executable, "-S", "-c", SERVER, arguments[2], answer], get=None, shown="kubectl --context dev"
+        command=lambda *arguments: [sys.executable, "-S", "-c", SERVER, arguments[2], answer],
+        get=None,
+        shown="kubectl --context dev",
     )
     with behind_kubectl(kubectl) as cluster:  # type: ignore[arg-type] # a command and its name are all that is read
         assert cluster.dry_run
@@ -77,10 +90,18 @@ def dry_run_answered_with(answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ["", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "nonsense\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n<>"]
+    "answer",
+    [
+        "",
+        "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{",
+        "nonsense\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n<>",
+    ],
 )
 def test_a_broken_connection_is_an_error_with_a_remedy(answer):
-    with pytest.raises(OperationError, match=r"/apis/apps/v1/x.*Check: kubectl --context dev version"):
+    with pytest.raises(
+        OperationError, match=r"/apis/apps/v1/x.*Check: kubectl --context dev version"
+    ):
         dry_run_answered_with(answer)
 
 

@@ -1,4 +1,6 @@
-"""What people put into a cluster by hand can be a secret: no text of `drift`, `status` or `up` may show it."""
+"""What people put into a cluster by hand can be a secret: no text of `drift`, `status` or `up` may
+show it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.drift.visible import visible
-from inferplan.operations.recovery.deployment import Declared
-from inferplan.operations.status.differences import differences
-from inferplan.rehearsal.engine.wire.values import Secret
+from inferplan.pulumi_engine.values import Secret
+from inferplan.status.differences import differences
+from inferplan.updating.drift.visible import visible
+from inferplan.workspace.deployment import Declared
 from tests.unit.drift.comparison import compared, key_of, manifest, pod, texts
 
 REFERENCE = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "k"}}}
@@ -65,10 +67,19 @@ def test_free_text_is_not_shown(monkeypatch, live, ours, name):
 
 
 def test_an_addition_by_hand_is_named_and_not_shown(monkeypatch):
-    container = {"f:containers": {'k:{"name":"side"}': {".": {}, "f:name": {}, "f:image": {}, "f:env": {}, "f:args": {}}}}
+    container = {
+        "f:containers": {
+            'k:{"name":"side"}': {".": {}, "f:name": {}, "f:image": {}, "f:env": {}, "f:args": {}}
+        }
+    }
     written = {"f:spec": {"f:template": {"f:spec": container}}}
     live = pod()
-    side = {"name": "side", "image": "busybox:1", "args": ["CANARY"], "env": [{"name": "DEBUG", "value": "CANARY"}]}
+    side = {
+        "name": "side",
+        "image": "busybox:1",
+        "args": ["CANARY"],
+        "env": [{"name": "DEBUG", "value": "CANARY"}],
+    }
     live["spec"]["template"]["spec"]["containers"].append(side)
     ours = pod()
     result = compared(monkeypatch, live, ours, written)
@@ -94,14 +105,24 @@ def test_plain_fields_are_shown(path, value):
 
 
 @pytest.mark.parametrize(
-    "value", ["https://user:CANARY@host", "Authorization: Bearer CANARY", "password=CANARY", "a: 1\nb: CANARY", '{"api_key": "CANARY"}']
+    "value",
+    [
+        "https://user:CANARY@host",
+        "Authorization: Bearer CANARY",
+        "password=CANARY",
+        "a: 1\nb: CANARY",
+        '{"api_key": "CANARY"}',
+    ],
 )
 def test_texts_with_a_secret_are_hidden_as_a_whole(value):
     assert "CANARY" not in str(visible([value], ("spec", "x")))
 
 
 def test_status_does_not_show_free_text_either():
-    live, ours = pod(env=[{"name": "A", "value": "CANARY"}], args=["CANARY"]), pod(env=[{"name": "A", "value": "b"}], args=["x"])
+    live, ours = (
+        pod(env=[{"name": "A", "value": "CANARY"}], args=["CANARY"]),
+        pod(env=[{"name": "A", "value": "b"}], args=["x"]),
+    )
     key = key_of(ours)
     cluster: Any = SimpleNamespace(find=lambda _: live, objects=lambda *_: {})
     declared = Declared(urn="", type="", key=key, inputs=ours)

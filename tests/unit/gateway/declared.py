@@ -12,7 +12,10 @@ from inferplan.components.handles import Endpoint, EndpointProtocol, SecretRef
 from tests import recorder
 
 SEED = "canary-0f3b1c5a79d24e68b1f0canary-6c2e9d4a8b7f"
-CONSUMERS = {name: ConsumerSpec.model_validate(written) for name, written in {"chat": {"keys": [2, 1]}, "batch": {"keys": [1]}}.items()}
+CONSUMERS = {
+    name: ConsumerSpec.model_validate(written)
+    for name, written in {"chat": {"keys": [2, 1]}, "batch": {"keys": [1]}}.items()
+}
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type token
 OPENAI = EndpointProtocol(kind="openai", port=8000, path="/v1")
@@ -33,13 +36,29 @@ def endpoint(model, *protocols):
     )
 
 
-def declare(*endpoints, seed=SEED, previous_seed=None, consumers=CONSUMERS, preview=True, lent=None, **written):
+def declare(
+    *endpoints,
+    seed=SEED,
+    previous_seed=None,
+    consumers=CONSUMERS,
+    preview=True,
+    lent=None,
+    **written,
+):
     endpoints = endpoints or (endpoint("llama"),)
-    spec = NginxGatewaySpec.model_validate({"host": "llm.test", "tls": {"secretName": "llm-tls"}, **written})
+    spec = NginxGatewaySpec.model_validate(
+        {"host": "llm.test", "tls": {"secretName": "llm-tls"}, **written}
+    )
 
     def program():
         seeds = [pulumi.Output.secret(each) for each in (seed, previous_seed) if each]
-        ring = ApiKeys("api-keys", consumers, [each.model for each in endpoints], namespace="inference", seeds=seeds)
+        ring = ApiKeys(
+            "api-keys",
+            consumers,
+            [each.model for each in endpoints],
+            namespace="inference",
+            seeds=seeds,
+        )
         gateway = Gateway("gateway", spec, namespace="inference", endpoints=endpoints, keys=ring)
         if lent is not None:
             lent.update(ring=ring, gateway=gateway)

@@ -1,7 +1,9 @@
-"""What an Envoy Gateway answers under our routes and policies, as its sources say (v1.9, read 2026-11).
+"""What an Envoy Gateway answers under our routes and policies, as its sources say (v1.9, read
+2026-11).
 
-The order of its filters is CORS, API keys, authorization, then the router; a call that matches no route meets none of them. Only
-what our manifests use is understood, and anything else is refused rather than guessed.
+The order of its filters is CORS, API keys, authorization, then the router; a call that matches no
+route meets none of them. Only what our manifests use is understood, and anything else is refused
+rather than guessed.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Verdict:
-    """A status, and for 200 what the server behind is asked: its Service and port, path and headers."""
+    """A status, and for 200 what the server behind is asked: its Service and port, path and
+    headers.
+    """
 
     status: int
     backend: tuple[str, int] | None = None
@@ -25,7 +29,9 @@ class Verdict:
 class EnvoyGateway:
     """Objects by kind and name, and Secrets by name with their fields in clear."""
 
-    def __init__(self, objects: list[Mapping[str, Any]], secrets: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(
+        self, objects: list[Mapping[str, Any]], secrets: Mapping[str, Mapping[str, str]]
+    ) -> None:
         self.objects = {(each["kind"], each["metadata"]["name"]): each["spec"] for each in objects}
         self.secrets = secrets
 
@@ -44,11 +50,15 @@ class EnvoyGateway:
 
     @staticmethod
     def _preflight(rule: Mapping[str, Any], sent: Mapping[str, str]) -> Verdict | None:
-        """The answer to a browser, which a route gives beside its listed methods where it has a filter CORS itself, and only then."""
+        """The answer to a browser, which a route gives beside its listed methods where it has a
+        filter CORS itself, and only then.
+        """
         for each in rule["filters"]:
             if each["type"] == "CORS" and {"origin", "access-control-request-method"} <= set(sent):
                 allowed = sent["origin"] in each["cors"]["allowOrigins"]
-                return Verdict(200, headers={"access-control-allow-origin": sent["origin"]} if allowed else {})
+                return Verdict(
+                    200, headers={"access-control-allow-origin": sent["origin"]} if allowed else {}
+                )
         return None
 
     @staticmethod
@@ -59,9 +69,15 @@ class EnvoyGateway:
 
     def _policies(self, kind: str, route: str) -> list[Mapping[str, Any]]:
         wanted = {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": route}
-        return [spec for (each, _), spec in self.objects.items() if each == kind and wanted in spec["targetRefs"]]
+        return [
+            spec
+            for (each, _), spec in self.objects.items()
+            if each == kind and wanted in spec["targetRefs"]
+        ]
 
-    def _routed(self, name: str, rule: Mapping[str, Any], path: str, sent: dict[str, str]) -> Verdict:
+    def _routed(
+        self, name: str, rule: Mapping[str, Any], path: str, sent: dict[str, str]
+    ) -> Verdict:
         [policy] = self._policies("SecurityPolicy", name)
         client = self._client(policy["apiKeyAuth"], sent)
         if client is None:
@@ -80,7 +96,9 @@ class EnvoyGateway:
                 path = re.sub(rewrite["pattern"], rewrite["substitution"], path)
                 credential = extension["credentialInjection"]
                 value = self.secrets[credential["credential"]["valueRef"]["name"]]["credential"]
-                sent["authorization"] = value if credential["overwrite"] else sent.get("authorization", value)
+                sent["authorization"] = (
+                    value if credential["overwrite"] else sent.get("authorization", value)
+                )
         # The router takes headers out last, after every filter.
         for each in rule["filters"]:
             for header in each.get("requestHeaderModifier", {}).get("remove", ()):
@@ -104,6 +122,9 @@ class EnvoyGateway:
     @staticmethod
     def _allowed(spec: Mapping[str, Any], sent: Mapping[str, str]) -> bool:
         for rule in spec["rules"]:
-            if all(sent.get(each["name"].lower()) in each["values"] for each in rule["principal"]["headers"]):
+            if all(
+                sent.get(each["name"].lower()) in each["values"]
+                for each in rule["principal"]["headers"]
+            ):
                 return rule["action"] == "Allow"
         return spec["defaultAction"] == "Allow"

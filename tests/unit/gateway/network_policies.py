@@ -1,7 +1,9 @@
-"""Who may reach whom under a set of NetworkPolicies, as Kubernetes defines it (networking.k8s.io/v1, read 2026-11).
+"""Who may reach whom under a set of NetworkPolicies, as Kubernetes defines it
+(networking.k8s.io/v1, read 2026-11).
 
-A pod that no policy selects for a direction is open in that direction; policies add up; an edge needs the sender's egress and the
-receiver's ingress. Only what our policies use is understood, and anything else is refused rather than guessed.
+A pod that no policy selects for a direction is open in that direction; policies add up; an edge
+needs the sender's egress and the receiver's ingress. Only what our policies use is understood, and
+anything else is refused rather than guessed.
 """
 
 from __future__ import annotations
@@ -29,14 +31,26 @@ class NetworkEndpoint:
 
 
 def reaches(
-    source: NetworkEndpoint, target: NetworkEndpoint, port: int, policies: Iterable[Mapping[str, Any]], protocol: str = "TCP"
+    source: NetworkEndpoint,
+    target: NetworkEndpoint,
+    port: int,
+    policies: Iterable[Mapping[str, Any]],
+    protocol: str = "TCP",
 ) -> bool:
     """Whether a packet of `source` may arrive at `port` of `target`."""
     every = list(policies)
-    return _open(source, target, (port, protocol), every, "Egress") and _open(target, source, (port, protocol), every, "Ingress")
+    return _open(source, target, (port, protocol), every, "Egress") and _open(
+        target, source, (port, protocol), every, "Ingress"
+    )
 
 
-def _open(owner: NetworkEndpoint, peer: NetworkEndpoint, port: tuple[int, str], policies: list[Mapping[str, Any]], direction: str) -> bool:
+def _open(
+    owner: NetworkEndpoint,
+    peer: NetworkEndpoint,
+    port: tuple[int, str],
+    policies: list[Mapping[str, Any]],
+    direction: str,
+) -> bool:
     if owner.address:
         return True
     selecting = [
@@ -50,7 +64,9 @@ def _open(owner: NetworkEndpoint, peer: NetworkEndpoint, port: tuple[int, str], 
         return True
     rules = [rule for spec in selecting for rule in spec.get(direction.lower()) or []]
     side = "to" if direction == "Egress" else "from"
-    return any(_port_matches(rule, port) and _peer_matches(rule.get(side), owner, peer) for rule in rules)
+    return any(
+        _port_matches(rule, port) and _peer_matches(rule.get(side), owner, peer) for rule in rules
+    )
 
 
 def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
@@ -63,11 +79,15 @@ def _port_matches(rule: Mapping[str, Any], port: tuple[int, str]) -> bool:
     listed = rule.get("ports")
     number, protocol = port
     return not listed or any(
-        each.get("protocol", "TCP") == protocol and each["port"] <= number <= each.get("endPort", each["port"]) for each in listed
+        each.get("protocol", "TCP") == protocol
+        and each["port"] <= number <= each.get("endPort", each["port"])
+        for each in listed
     )
 
 
-def _peer_matches(peers: list[Mapping[str, Any]] | None, owner: NetworkEndpoint, other: NetworkEndpoint) -> bool:
+def _peer_matches(
+    peers: list[Mapping[str, Any]] | None, owner: NetworkEndpoint, other: NetworkEndpoint
+) -> bool:
     return not peers or any(_is(peer, owner, other) for peer in peers)
 
 
@@ -80,7 +100,9 @@ def _is(peer: Mapping[str, Any], owner: NetworkEndpoint, other: NetworkEndpoint)
         address = ipaddress.ip_address(other.address)
         block = peer["ipBlock"]
         inside = address in ipaddress.ip_network(block["cidr"])
-        return inside and not any(address in ipaddress.ip_network(each) for each in block.get("except", []))
+        return inside and not any(
+            address in ipaddress.ip_network(each) for each in block.get("except", [])
+        )
     if other.address:
         return False
     if "namespaceSelector" in peer:

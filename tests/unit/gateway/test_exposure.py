@@ -21,32 +21,43 @@ def test_the_pod_s_grace_covers_the_hook_and_the_drain(drain):
     hook = pod_of(recording)["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][2]
     assert hook.startswith("sleep 10;")
     assert pod_of(recording)["spec"]["terminationGracePeriodSeconds"] >= 10 + drain + 5
-    assert f"worker_shutdown_timeout {drain}s;" in recording.one("kubernetes:core/v1:ConfigMap").inputs["data"]["nginx.conf"]
+    assert (
+        f"worker_shutdown_timeout {drain}s;"
+        in recording.one("kubernetes:core/v1:ConfigMap").inputs["data"]["nginx.conf"]
+    )
 
 
 @pytest.mark.parametrize(("which", "seconds"), [("alb", 40), ("nlb", 150)])
-def test_a_pod_behind_a_load_balancer_of_aws_takes_calls_until_that_has_learned_of_it_and_is_not_cut_before_its_drain(which, seconds):
+def test_a_pod_behind_a_load_balancer_of_aws_takes_calls_until_that_has_learned_of_it_and_is_not_cut_before_its_drain(
+    which, seconds
+):
     recording = declare(**BALANCED[which], drainSeconds=1000)
     pod = pod_of(recording)["spec"]
-    assert pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][2].startswith(f"sleep {seconds};")
+    assert pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][2].startswith(
+        f"sleep {seconds};"
+    )
     assert pod["terminationGracePeriodSeconds"] > seconds + 1000
     notes = [each.inputs.get("metadata", {}).get("annotations", {}) for each in recording]
-    assert f"deregistration_delay.timeout_seconds={seconds + 1000}" in [value for each in notes for value in each.values()]
+    assert f"deregistration_delay.timeout_seconds={seconds + 1000}" in [
+        value for each in notes for value in each.values()
+    ]
 
 
 @pytest.mark.parametrize("read", [1, 2000, 3990])
 def test_the_proxy_keeps_idle_connections_for_longer_than_what_stands_in_front_of_it(read):
     recording = declare(**BALANCED["alb"], readTimeoutSeconds=read)
-    told = recording.one("kubernetes:networking.k8s.io/v1:Ingress").inputs["metadata"]["annotations"]
+    told = recording.one("kubernetes:networking.k8s.io/v1:Ingress").inputs["metadata"][
+        "annotations"
+    ]
     idle = int(told["alb.ingress.kubernetes.io/load-balancer-attributes"].rpartition("=")[2])
     text = recording.one("kubernetes:core/v1:ConfigMap").inputs["data"]["nginx.conf"]
     assert int(text.partition("keepalive_timeout ")[2].partition("s;")[0]) > max(idle, 3600)
 
 
 def test_the_ingress_carries_the_class_the_host_and_the_certificate_that_the_user_names():
-    ingress = declare(ingressClassName="traefik", tls={"secretName": "llm-tls", "clusterIssuer": "acme"}).one(
-        "kubernetes:networking.k8s.io/v1:Ingress"
-    )
+    ingress = declare(
+        ingressClassName="traefik", tls={"secretName": "llm-tls", "clusterIssuer": "acme"}
+    ).one("kubernetes:networking.k8s.io/v1:Ingress")
     assert ingress.inputs["spec"]["ingressClassName"] == "traefik"
     assert ingress.inputs["spec"]["tls"] == [{"hosts": ["llm.test"], "secretName": "llm-tls"}]
     assert [rule["host"] for rule in ingress.inputs["spec"]["rules"]] == ["llm.test"]
@@ -56,14 +67,22 @@ def test_the_ingress_carries_the_class_the_host_and_the_certificate_that_the_use
 
 def test_a_load_balancer_of_aws_listens_on_tls_alone_and_waits_longer_than_the_proxy():
     arn = ARN
-    alb = {"certificateArn": arn, "scheme": "internet-facing", "inboundCidrs": ["198.51.100.0/24", "2001:db8::/32"]}
+    alb = {
+        "certificateArn": arn,
+        "scheme": "internet-facing",
+        "inboundCidrs": ["198.51.100.0/24", "2001:db8::/32"],
+    }
     lent = {}
     spoken = EndpointProtocol(kind="kserve-v2-grpc", port=8001, path="/")
-    ingress = declare(endpoint("llama", OPENAI, spoken), tls=None, ingressClassName="alb", alb=alb, lent=lent).one(
-        "kubernetes:networking.k8s.io/v1:Ingress"
-    )
+    ingress = declare(
+        endpoint("llama", OPENAI, spoken), tls=None, ingressClassName="alb", alb=alb, lent=lent
+    ).one("kubernetes:networking.k8s.io/v1:Ingress")
     annotations = ingress.inputs["metadata"]["annotations"]
-    said = {key.partition("/")[2]: value for key, value in annotations.items() if key.startswith("alb.ingress.kubernetes.io/")}
+    said = {
+        key.partition("/")[2]: value
+        for key, value in annotations.items()
+        if key.startswith("alb.ingress.kubernetes.io/")
+    }
     assert said == {
         "scheme": "internet-facing",
         "target-type": "ip",
@@ -99,7 +118,11 @@ def test_a_network_load_balancer_ends_tls_and_reaches_the_proxy_s_pods_without_n
     }
     prefix = "service.beta.kubernetes.io/aws-load-balancer-"
     annotations = outward["metadata"]["annotations"]
-    assert {key.removeprefix(prefix): value for key, value in annotations.items() if key.startswith(prefix)} == {
+    assert {
+        key.removeprefix(prefix): value
+        for key, value in annotations.items()
+        if key.startswith(prefix)
+    } == {
         "scheme": "internet-facing",
         "nlb-target-type": "ip",
         "ssl-cert": arn,
@@ -111,8 +134,12 @@ def test_a_network_load_balancer_ends_tls_and_reaches_the_proxy_s_pods_without_n
     }
     assert annotations["pulumi.com/skipAwait"] == "true"
     assert not recording.of_type("kubernetes:networking.k8s.io/v1:Ingress")
-    # A TLS listener forgets a connection after 350 s of silence unless something probes it, and a model may be silent for longer.
-    assert "listen 8080 so_keepalive=60s::;" in recording.one("kubernetes:core/v1:ConfigMap").inputs["data"]["nginx.conf"]
+    # A TLS listener forgets a connection after 350 s of silence unless something probes it, and a
+    # model may be silent for longer.
+    assert (
+        "listen 8080 so_keepalive=60s::;"
+        in recording.one("kubernetes:core/v1:ConfigMap").inputs["data"]["nginx.conf"]
+    )
     assert lent["gateway"].url == "https://llm.test"
 
 
@@ -135,8 +162,16 @@ def test_an_internal_gateway_has_no_way_in_from_outside():
 
 def test_grpc_opens_a_port_a_path_and_an_edge_and_only_then():
     plain = declare()
-    assert [each["name"] for each in plain.one("kubernetes:core/v1:Service").inputs["spec"]["ports"]] == ["http"]
-    spoken = declare(endpoint("vision", EndpointProtocol(kind="kserve-v2-grpc", port=8001, path="/")))
-    assert [each["name"] for each in spoken.one("kubernetes:core/v1:Service").inputs["spec"]["ports"]] == ["http", "grpc"]
-    paths = spoken.one("kubernetes:networking.k8s.io/v1:Ingress").inputs["spec"]["rules"][0]["http"]["paths"]
+    assert [
+        each["name"] for each in plain.one("kubernetes:core/v1:Service").inputs["spec"]["ports"]
+    ] == ["http"]
+    spoken = declare(
+        endpoint("vision", EndpointProtocol(kind="kserve-v2-grpc", port=8001, path="/"))
+    )
+    assert [
+        each["name"] for each in spoken.one("kubernetes:core/v1:Service").inputs["spec"]["ports"]
+    ] == ["http", "grpc"]
+    paths = spoken.one("kubernetes:networking.k8s.io/v1:Ingress").inputs["spec"]["rules"][0][
+        "http"
+    ]["paths"]
     assert [each["path"] for each in paths] == ["/", "/inference.GRPCInferenceService"]

@@ -14,17 +14,35 @@ from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.gateway.gateway import GATEWAY_PODS, Gateway
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.handles import EndpointProtocol, SecretRef
-from inferplan.rehearsal.engine.wire.values import Secret, reveal
+from inferplan.pulumi_engine.values import Secret, reveal
 from tests import recorder
 from tests.printed_keys import read_key
-from tests.unit.gateway.declared import CONSUMERS, DEPLOYMENT, SECRET, SEED, declare, endpoint, pod_of
+from tests.unit.gateway.declared import (
+    CONSUMERS,
+    DEPLOYMENT,
+    SECRET,
+    SEED,
+    declare,
+    endpoint,
+    pod_of,
+)
 
 
 def test_a_secret_for_each_server_each_consumer_and_the_proxy_by_fixed_names():
-    secrets = {each.inputs["metadata"]["name"]: each.inputs["data"] for each in declare().of_type(SECRET)}
-    assert sorted(secrets) == ["consumer-batch", "consumer-chat", "gateway-keys", "llama-server-key"]
+    secrets = {
+        each.inputs["metadata"]["name"]: each.inputs["data"] for each in declare().of_type(SECRET)
+    }
+    assert sorted(secrets) == [
+        "consumer-batch",
+        "consumer-chat",
+        "gateway-keys",
+        "llama-server-key",
+    ]
     assert all(isinstance(data, Secret) for data in secrets.values())
-    read = {name: {key: base64.b64decode(value).decode() for key, value in reveal(data).items()} for name, data in secrets.items()}
+    read = {
+        name: {key: base64.b64decode(value).decode() for key, value in reveal(data).items()}
+        for name, data in secrets.items()
+    }
     assert read["consumer-chat"] == {"api-key": keys.consumer_key(SEED, "chat", 2)}
     assert read["llama-server-key"] == {"api-key": keys.server_key(SEED, "llama")}
     assert list(read["gateway-keys"]) == ["keys.conf"]
@@ -33,7 +51,13 @@ def test_a_secret_for_each_server_each_consumer_and_the_proxy_by_fixed_names():
 def test_the_mark_of_a_server_key_changes_with_the_seed_is_shown_and_is_no_part_of_the_key():
     def mark(seed):
         def program():
-            ring = ApiKeys("api-keys", CONSUMERS, ["llama", "qwen"], namespace="inference", seeds=[pulumi.Output.secret(seed)])
+            ring = ApiKeys(
+                "api-keys",
+                CONSUMERS,
+                ["llama", "qwen"],
+                namespace="inference",
+                seeds=[pulumi.Output.secret(seed)],
+            )
             for model in ("llama", "qwen"):
                 [mark] = ring.server_key_marks(model).values()
                 pulumi.export(model, mark)
@@ -42,17 +66,33 @@ def test_the_mark_of_a_server_key_changes_with_the_seed_is_shown_and_is_no_part_
 
     marks, others = mark(SEED), mark(SEED.replace("canary", "wicket"))
     assert len({*marks.values(), *others.values()}) == 4
-    assert all(isinstance(each, str) and each not in keys.server_key(SEED, model) for model, each in marks.items())
+    assert all(
+        isinstance(each, str) and each not in keys.server_key(SEED, model)
+        for model, each in marks.items()
+    )
 
 
 def test_with_a_previous_seed_a_server_reads_both_keys_and_consumers_the_new_one():
     lent = {}
     recording = declare(seed=SEED[::-1], previous_seed=SEED, lent=lent)
-    read = {each.inputs["metadata"]["name"]: reveal(each.inputs["data"]) for each in recording.of_type(SECRET)}
-    server = {field: base64.b64decode(value).decode() for field, value in read["llama-server-key"].items()}
-    assert server == {"api-key": keys.server_key(SEED, "llama"), "next-api-key": keys.server_key(SEED[::-1], "llama")}
-    assert base64.b64decode(read["consumer-chat"]["api-key"]).decode() == keys.consumer_key(SEED[::-1], "chat", 2)
-    assert [each.key for each in lent["ring"].server_key_marks("llama")] == ["api-key", "next-api-key"]
+    read = {
+        each.inputs["metadata"]["name"]: reveal(each.inputs["data"])
+        for each in recording.of_type(SECRET)
+    }
+    server = {
+        field: base64.b64decode(value).decode() for field, value in read["llama-server-key"].items()
+    }
+    assert server == {
+        "api-key": keys.server_key(SEED, "llama"),
+        "next-api-key": keys.server_key(SEED[::-1], "llama"),
+    }
+    assert base64.b64decode(read["consumer-chat"]["api-key"]).decode() == keys.consumer_key(
+        SEED[::-1], "chat", 2
+    )
+    assert [each.key for each in lent["ring"].server_key_marks("llama")] == [
+        "api-key",
+        "next-api-key",
+    ]
 
 
 def test_references_to_keys_are_lent_and_unknown_ones_refused():
@@ -71,12 +111,21 @@ def test_references_to_keys_are_lent_and_unknown_ones_refused():
 def test_no_secret_is_anywhere_but_in_secrets(preview):
     recording = declare(preview=preview)
     canaries = [SEED, SEED[:20], SEED[-20:], keys.pepper(SEED), keys.server_key(SEED, "llama")]
-    canaries += [read_key(keys.consumer_key(SEED, name, version)).secret for name, version in (("chat", 2), ("chat", 1), ("batch", 1))]
+    canaries += [
+        read_key(keys.consumer_key(SEED, name, version)).secret
+        for name, version in (("chat", 2), ("chat", 1), ("batch", 1))
+    ]
     canaries += [keys.proxy_digest(keys.consumer_key(SEED, "chat", 2), keys.pepper(SEED))]
     everything = repr(recording) + repr(recording.component_outputs) + repr(recording.diagnostics)
-    everything += json.dumps([each.inputs for each in recording], default=repr) + repr(recording.outputs)
+    everything += json.dumps([each.inputs for each in recording], default=repr) + repr(
+        recording.outputs
+    )
     for canary in canaries:
-        for spelled in (canary, base64.b64encode(canary.encode()).decode().rstrip("=")[:-1], canary.encode().hex()):
+        for spelled in (
+            canary,
+            base64.b64encode(canary.encode()).decode().rstrip("=")[:-1],
+            canary.encode().hex(),
+        ):
             assert spelled not in everything
     config = recording.one("kubernetes:core/v1:ConfigMap").inputs["data"]
     assert set(config) == {"nginx.conf", "prepare.sh"}
@@ -88,13 +137,22 @@ def test_an_unknown_seed_leaves_the_plan_whole():
     def program():
         from pulumi_kubernetes.core.v1 import ConfigMap
 
-        late = pulumi.Output.secret(ConfigMap("late").metadata.apply(lambda metadata: metadata.uid or ""))
+        late = pulumi.Output.secret(
+            ConfigMap("late").metadata.apply(lambda metadata: metadata.uid or "")
+        )
         ring = ApiKeys("api-keys", CONSUMERS, ["llama"], namespace="inference", seeds=[late])
         spec = NginxGatewaySpec.model_validate({"exposure": "internal"})
-        unknown["gateway"] = Gateway("gateway", spec, namespace="inference", endpoints=[endpoint("llama")], keys=ring)
+        unknown["gateway"] = Gateway(
+            "gateway", spec, namespace="inference", endpoints=[endpoint("llama")], keys=ring
+        )
 
-    known = sorted((each.type, each.name) for each in declare(exposure="internal", host=None, tls=None))
-    assert sorted((each.type, each.name) for each in recorder.declare(program) if each.name != "late") == known
+    known = sorted(
+        (each.type, each.name) for each in declare(exposure="internal", host=None, tls=None)
+    )
+    assert (
+        sorted((each.type, each.name) for each in recorder.declare(program) if each.name != "late")
+        == known
+    )
 
 
 def test_a_weak_seed_is_refused_without_being_shown():
@@ -104,10 +162,15 @@ def test_a_weak_seed_is_refused_without_being_shown():
 
 
 def test_a_change_of_keys_rolls_the_pods_and_nothing_else_of_the_workload():
-    before, after = declare(), declare(consumers={**CONSUMERS, "chat": ConsumerSpec.model_validate({"keys": [3, 2]})})
+    before, after = (
+        declare(),
+        declare(consumers={**CONSUMERS, "chat": ConsumerSpec.model_validate({"keys": [3, 2]})}),
+    )
     changed = [one.name for one, two in zip(before, after, strict=True) if one.inputs != two.inputs]
     assert sorted(changed) == ["api-keys", "api-keys", "api-keys-consumer-chat", "gateway"]
-    marks = [pod_of(each)["metadata"]["annotations"]["inferplan.dev/keys"] for each in (before, after)]
+    marks = [
+        pod_of(each)["metadata"]["annotations"]["inferplan.dev/keys"] for each in (before, after)
+    ]
     assert marks[0] != marks[1]
 
 
@@ -119,7 +182,10 @@ def test_the_pods_wait_for_the_secret_s_latest_content():
 
 def test_a_change_of_configuration_makes_a_config_map_beside_the_old_one():
     before, after = declare(), declare(endpoint("llama"), endpoint("mistral"))
-    names = [each.one("kubernetes:core/v1:ConfigMap").inputs["metadata"]["name"] for each in (before, after)]
+    names = [
+        each.one("kubernetes:core/v1:ConfigMap").inputs["metadata"]["name"]
+        for each in (before, after)
+    ]
     assert names[0] != names[1]
     assert all(name.startswith("gateway-config-") for name in names)
     volumes = {each["name"]: each for each in pod_of(after)["spec"]["volumes"]}
@@ -154,7 +220,8 @@ def test_a_replica_leaves_only_when_its_successor_is_ready():
     strategy = declare().one(DEPLOYMENT).inputs["spec"]["strategy"]
     assert strategy["rollingUpdate"] == {"maxSurge": "25%", "maxUnavailable": 0}
     assert strategy["type"] == "RollingUpdate"
-    # Beyond the engine's own ten minutes, which a load balancer's health checks of a few pods can take.
+    # Beyond the engine's own ten minutes, which a load balancer's health checks of a few pods can
+    # take.
     assert declare().one(DEPLOYMENT).options.custom_timeouts.update == "30m"
 
 
@@ -173,14 +240,17 @@ def test_an_autoscaler_owns_the_number_of_replicas():
 
 
 def test_the_network_edges_are_clients_to_the_proxy_and_the_proxy_to_model_ports():
-    policy = declare(endpoint("llama"), endpoint("vision", EndpointProtocol(kind="kserve-v2-http", port=8010, path="/v2"))).one(
-        "kubernetes:networking.k8s.io/v1:NetworkPolicy"
-    )
+    policy = declare(
+        endpoint("llama"),
+        endpoint("vision", EndpointProtocol(kind="kserve-v2-http", port=8010, path="/v2")),
+    ).one("kubernetes:networking.k8s.io/v1:NetworkPolicy")
     spec = policy.inputs["spec"]
     assert spec["podSelector"]["matchLabels"] == dict(GATEWAY_PODS)
     assert spec["ingress"] == [{"ports": [{"port": 8080, "protocol": "TCP"}]}]
     [edge] = spec["egress"]
-    assert edge["to"] == [{"podSelector": {"matchLabels": {"app.kubernetes.io/component": "model"}}}]
+    assert edge["to"] == [
+        {"podSelector": {"matchLabels": {"app.kubernetes.io/component": "model"}}}
+    ]
     assert [each["port"] for each in edge["ports"]] == [8000, 8010]
 
 

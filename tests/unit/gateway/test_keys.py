@@ -26,7 +26,10 @@ VERSIONS = st.integers(1, 999_999)
 
 def test_keys_are_what_they_were_since_clients_hold_them():
     """Computed once with HKDF (RFC 5869) from `cryptography` 50 and by hand from HMAC alone, below."""
-    assert keys.consumer_key(SEED, "chat-a", 2) == "ipk_chat-a_2_p0Buv4Ndb36Fr3Q7NCIqPvSc0kyat8ox8o6V7GnVKxO_1LGMr6"
+    assert (
+        keys.consumer_key(SEED, "chat-a", 2)
+        == "ipk_chat-a_2_p0Buv4Ndb36Fr3Q7NCIqPvSc0kyat8ox8o6V7GnVKxO_1LGMr6"
+    )
     assert keys.server_key(SEED, "m") == "ips_wMpKSmmyFDApH3LtPKbV5IXZW7ASSVH3Ei2NhrKVTKr"
 
 
@@ -34,7 +37,9 @@ def test_derivation_is_hkdf_as_the_rfc_spells_it():
     import hmac
 
     extracted = hmac.new(b"inferplan/api-keys", SEED.encode(), hashlib.sha256).digest()
-    expanded = hmac.new(extracted, b"inferplan\x00v1\x00consumer-key\x00chat\x001" + b"\x01", hashlib.sha256).digest()
+    expanded = hmac.new(
+        extracted, b"inferplan\x00v1\x00consumer-key\x00chat\x001" + b"\x01", hashlib.sha256
+    ).digest()
     digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     number = 0
     for character in read_key(keys.consumer_key(SEED, "chat", 1)).secret:
@@ -136,18 +141,30 @@ def test_a_seed_of_words_rows_or_repeats_is_guessable_and_one_key_would_betray_a
     assert seed[:8] not in error
 
 
-@pytest.mark.parametrize("make", [lambda: secrets.token_hex(32), lambda: secrets.token_urlsafe(32), lambda: secrets.token_hex(64)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: secrets.token_hex(32),
+        lambda: secrets.token_urlsafe(32),
+        lambda: secrets.token_hex(64),
+    ],
+)
 def test_random_seeds_are_never_called_guessable(make):
     assert [keys.seed_weakness(make()) for _ in range(25)] == [None] * 25
 
 
 def test_judging_needs_no_word_list_before_a_secret_is_judged():
-    code = "import sys, inferplan.stackfile.settings, inferplan.components.gateway.keys; sys.exit('zxcvbn' in sys.modules)"
+    code = (
+        "import sys, inferplan.stackfile.settings, inferplan.components.gateway.keys;"
+        " sys.exit('zxcvbn' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_what_openssl_prints_is_a_seed():
-    assert keys.seed_error("8e2f0d9c4b7a6e5f1c3d2b1a0f9e8d7c6b5a49382716f5e4d3c2b1a09f8e7d6c") is None
+    assert (
+        keys.seed_error("8e2f0d9c4b7a6e5f1c3d2b1a0f9e8d7c6b5a49382716f5e4d3c2b1a09f8e7d6c") is None
+    )
     assert keys.seed_error(base64.b64encode(bytes(range(32))).decode()) is None
 
 
@@ -169,7 +186,9 @@ def test_the_proxy_s_file_holds_hashes_of_keys_and_never_a_key():
 
 def test_the_proxy_s_digest_is_what_nginx_computes():
     digest = hashlib.md5(b"key pepper", usedforsecurity=False).digest()
-    assert keys.proxy_digest("key", "pepper") == base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    assert keys.proxy_digest("key", "pepper") == base64.urlsafe_b64encode(digest).decode().rstrip(
+        "="
+    )
 
 
 def test_the_fingerprint_changes_with_versions_expiry_models_and_seed_and_is_in_the_first_line():
@@ -186,11 +205,16 @@ def test_the_fingerprint_changes_with_versions_expiry_models_and_seed_and_is_in_
     ]
     assert len({base.fingerprint, *(each.fingerprint for each in others)}) == 5
     assert made() == base
-    assert base.fingerprint not in (hashlib.sha256(SEED.encode()).hexdigest(), hashlib.sha256(base.text.encode()).hexdigest()[:16])
+    assert base.fingerprint not in (
+        hashlib.sha256(SEED.encode()).hexdigest(),
+        hashlib.sha256(base.text.encode()).hexdigest()[:16],
+    )
 
 
 def test_the_order_in_which_versions_are_written_changes_nothing():
-    assert proxy_keys(SEED, {"chat": _consumer(1, 2)}, ["a", "b"]) == proxy_keys(SEED, {"chat": _consumer(2, 1)}, ["b", "a"])
+    assert proxy_keys(SEED, {"chat": _consumer(1, 2)}, ["a", "b"]) == proxy_keys(
+        SEED, {"chat": _consumer(2, 1)}, ["b", "a"]
+    )
 
 
 def test_the_file_stays_out_of_the_repr():

@@ -1,4 +1,6 @@
-"""The whole stack `local`: every pair of places, every port, and exactly the edges that the graph declares."""
+"""The whole stack `local`: every pair of places, every port, and exactly the edges that the graph
+declares.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.operations.project import stack_files
-from inferplan.rehearsal.engine.program.record import record
+from inferplan.pulumi_engine.program.record import record
 from inferplan.stackfile.reader import read_stack
+from inferplan.workspace.project import stack_files
 from tests.unit.gateway.network_policies import NetworkEndpoint, reaches
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,21 +33,34 @@ def recording():
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         file = read_stack(stack_files(ROOT)["local"])
-        seed = {"inferplan:apiKeySeed": "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"}
+        seed = {
+            "inferplan:apiKeySeed": (
+                "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"
+            )
+        }
         return record(
-            ROOT / "inferplan" / "infra", project="inferplan", stack="local", config={**file.config, **seed}, secret_keys=frozenset(seed)
+            ROOT / "inferplan" / "infra",
+            project="inferplan",
+            stack="local",
+            config={**file.config, **seed},
+            secret_keys=frozenset(seed),
         )
 
 
 @pytest.fixture(scope="module")
 def policies(recording):
-    return [each.inputs for each in recording.of_type("kubernetes:networking.k8s.io/v1:NetworkPolicy")]
+    return [
+        each.inputs for each in recording.of_type("kubernetes:networking.k8s.io/v1:NetworkPolicy")
+    ]
 
 
 @pytest.fixture(scope="module")
 def pods(recording):
     made = {}
-    for kind, prefix in (("kubernetes:apps/v1:Deployment", ""), ("kubernetes:batch/v1:Job", "preheat of ")):
+    for kind, prefix in (
+        ("kubernetes:apps/v1:Deployment", ""),
+        ("kubernetes:batch/v1:Job", "preheat of "),
+    ):
         for each in recording.of_type(kind):
             labels = each.inputs["spec"]["template"]["metadata"]["labels"]
             name = prefix + labels["app.kubernetes.io/instance"]
@@ -54,7 +69,13 @@ def pods(recording):
 
 
 def test_the_stack_has_the_pods_that_the_matrix_speaks_of(pods):
-    assert {"gateway", "llama-3-8b", "llama-3-70b", "preheat of llama-3-8b", "preheat of llama-3-70b"} <= set(pods)
+    assert {
+        "gateway",
+        "llama-3-8b",
+        "llama-3-70b",
+        "preheat of llama-3-8b",
+        "preheat of llama-3-70b",
+    } <= set(pods)
 
 
 def _expected(source, target, port, protocol):
@@ -94,4 +115,8 @@ def test_no_policy_is_there_for_nothing(pods, policies):
 
 def test_nobody_inside_reaches_the_metadata_address(pods, policies):
     for source in (*pods.values(), STRANGER):
-        assert not any(reaches(source, address, port, policies) for address in (METADATA, METADATA_6) for port in PORTS)
+        assert not any(
+            reaches(source, address, port, policies)
+            for address in (METADATA, METADATA_6)
+            for port in PORTS
+        )

@@ -1,4 +1,6 @@
-"""The text of the proxy's configuration: deterministic, small, and closed to whatever a stack may say."""
+"""The text of the proxy's configuration: deterministic, small, and closed to whatever a stack may
+say.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferplan.components.gateway.consumer_spec import ConsumerSpec, connection_limits, rate_limits, retry_delays
+from inferplan.components.gateway.consumer_spec import (
+    ConsumerSpec,
+    connection_limits,
+    rate_limits,
+    retry_delays,
+)
 from inferplan.components.gateway.proxy import proxy_config
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.handles import Endpoint, EndpointProtocol
@@ -42,7 +49,9 @@ CHAT = {"chat": consumer()}
 def test_the_order_of_endpoints_and_consumers_changes_no_byte():
     one, two = endpoint("a"), endpoint("b", consumers=("batch", "chat"))
     consumers = {"chat": consumer(), "batch": consumer()}
-    assert proxy_config(SPEC, [one, two], consumers) == proxy_config(SPEC, [two, one], dict(reversed(consumers.items())))
+    assert proxy_config(SPEC, [one, two], consumers) == proxy_config(
+        SPEC, [two, one], dict(reversed(consumers.items()))
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,7 +80,10 @@ def test_a_host_is_completed_by_what_the_pod_s_resolver_searches(host, written):
         {"protocols": (EndpointProtocol(kind="openai", port=8000, path="/$uri"),)},
         {"protocols": (EndpointProtocol(kind="openai", port=8000, path="/v1\n"),)},
         {"protocols": (EndpointProtocol(kind="openai", port=70000, path="/v1"),)},
-        {"protocols": (EndpointProtocol(kind="kserve-v2-http", port=8000, path="/v2"),), "served_names": ('x" 1; }',)},
+        {
+            "protocols": (EndpointProtocol(kind="kserve-v2-http", port=8000, path="/v2"),),
+            "served_names": ('x" 1; }',),
+        },
     ],
 )
 def test_a_value_that_could_become_a_directive_is_refused(changed):
@@ -83,10 +95,16 @@ def test_a_value_that_could_become_a_directive_is_refused(changed):
 def test_no_text_in_an_endpoint_reaches_the_file_unchecked(host, path, served):
     protocols = (EndpointProtocol(kind="kserve-v2-http", port=8000, path=path),)
     try:
-        text = proxy_config(SPEC, [endpoint(host=host, protocols=protocols, served_names=(served,))], CHAT)
+        text = proxy_config(
+            SPEC, [endpoint(host=host, protocols=protocols, served_names=(served,))], CHAT
+        )
     except ValueError:
         return
-    plain = proxy_config(SPEC, [endpoint(protocols=(dataclasses.replace(protocols[0], path=""),), served_names=("x",))], CHAT)
+    plain = proxy_config(
+        SPEC,
+        [endpoint(protocols=(dataclasses.replace(protocols[0], path=""),), served_names=("x",))],
+        CHAT,
+    )
     assert text.count("\n") - plain.count("\n") in (0, -1)
     assert text.count(";") - plain.count(";") in (0, -1)
     assert text.count("{") == plain.count("{")
@@ -106,14 +124,20 @@ def test_without_origins_there_is_no_word_of_cors_but_the_hiding_of_the_engine_s
 
 def test_the_grpc_listener_exists_only_for_models_that_speak_it():
     assert "grpc_pass" not in proxy_config(SPEC, [endpoint()], CHAT)
-    both = (EndpointProtocol(kind="kserve-v2-http", port=8000, path="/v2"), EndpointProtocol(kind="kserve-v2-grpc", port=8001, path="/"))
+    both = (
+        EndpointProtocol(kind="kserve-v2-http", port=8000, path="/v2"),
+        EndpointProtocol(kind="kserve-v2-grpc", port=8001, path="/"),
+    )
     assert "grpc_pass" in proxy_config(SPEC, [endpoint(protocols=both)], CHAT)
 
 
 def test_a_thousand_models_fit_a_config_map():
     consumers = {f"consumer-{number}": consumer() for number in range(100)}
     names = tuple(consumers)
-    endpoints = [endpoint(f"model-{number}", consumers=names[number % 90 : number % 90 + 5]) for number in range(1000)]
+    endpoints = [
+        endpoint(f"model-{number}", consumers=names[number % 90 : number % 90 + 5])
+        for number in range(1000)
+    ]
     text = proxy_config(SPEC, endpoints, consumers)
     assert len(text.encode()) < 1024 * 1024 * 3 // 4
 
@@ -125,6 +149,12 @@ def test_limits_are_shared_among_replicas_and_never_round_to_nothing():
         "c": consumer(limits={"requestsPerMinute": 1, "burst": 0, "concurrentRequests": 1}),
         "d": consumer(),
     }
-    assert [(each.amount, each.burst, each.consumers) for each in rate_limits(consumers, 2)] == [(1, 0, ("c",)), (30, 3, ("a", "b"))]
-    assert [(each.amount, each.consumers) for each in connection_limits(consumers, 2)] == [(1, ("c",)), (3, ("a",))]
+    assert [(each.amount, each.burst, each.consumers) for each in rate_limits(consumers, 2)] == [
+        (1, 0, ("c",)),
+        (30, 3, ("a", "b")),
+    ]
+    assert [(each.amount, each.consumers) for each in connection_limits(consumers, 2)] == [
+        (1, ("c",)),
+        (3, ("a",)),
+    ]
     assert retry_delays(consumers) == [("c", 60)]

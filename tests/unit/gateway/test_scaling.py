@@ -12,20 +12,28 @@ from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.stackfile.reader import read_stack
 from tests.unit.gateway.whole_stack import ROOT, recorded, refusals
 
-MONITORING = {"prometheus": {"namespace": "monitoring", "url": "http://prometheus.monitoring.svc:9090"}}
+MONITORING = {
+    "prometheus": {"namespace": "monitoring", "url": "http://prometheus.monitoring.svc:9090"}
+}
 POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 
 
 @pytest.fixture(scope="module")
 def stack():
     """The stack `local` with a model that can have no replica."""
-    models = json.loads(read_stack(ROOT / "stacks" / "Pulumi.local.yaml").config["inferplan:models"])
+    models = json.loads(
+        read_stack(ROOT / "stacks" / "Pulumi.local.yaml").config["inferplan:models"]
+    )
     models["llama-3-8b"]["replicas"] = {"min": 0, "max": 3}
     return recorded(models=models, monitoring=MONITORING)
 
 
 def config_of(recording):
-    [config] = [each.inputs["data"] for each in recording if each.type.endswith(":ConfigMap") and "nginx.conf" in each.inputs["data"]]
+    [config] = [
+        each.inputs["data"]
+        for each in recording
+        if each.type.endswith(":ConfigMap") and "nginx.conf" in each.inputs["data"]
+    ]
     return config
 
 
@@ -44,7 +52,9 @@ def test_prometheus_alone_reaches_the_counts_of_the_gateway(stack):
     [edge] = policy["ingress"]
     [reader] = edge["from"]
     assert policy["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "gateway"
-    assert reader["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
+    assert reader["namespaceSelector"]["matchLabels"] == {
+        "kubernetes.io/metadata.name": "monitoring"
+    }
     assert [port["port"] for port in edge["ports"]] == [8081]
     assert not [each for each in recorded(monitoring=MONITORING) if each.name == "gateway-metrics"]
 
@@ -52,7 +62,9 @@ def test_prometheus_alone_reaches_the_counts_of_the_gateway(stack):
 def test_a_wait_ends_before_proxies_close_the_connection():
     message = "startWaitSeconds (60) is greater than readTimeoutSeconds (30)"
     with pytest.raises(ValidationError, match=re.escape(message)):
-        NginxGatewaySpec.model_validate({"exposure": "internal", "startWaitSeconds": 60, "readTimeoutSeconds": 30})
+        NginxGatewaySpec.model_validate(
+            {"exposure": "internal", "startWaitSeconds": 60, "readTimeoutSeconds": 30}
+        )
     written = {"exposure": "internal", "startWaitSeconds": 30, "readTimeoutSeconds": 30}
     assert NginxGatewaySpec.model_validate(written).start_wait_seconds == 30
 

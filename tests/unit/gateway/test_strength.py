@@ -1,4 +1,6 @@
-"""Random hex digits need no word lists, whose reading takes 0.3 s of each plan; ordered ones are judged by them."""
+"""Random hex digits need no word lists, whose reading takes 0.3 s of each plan; ordered ones are
+judged by them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ import pytest
 from inferplan.components.gateway.strength import is_guessable
 
 _JUDGE = (
-    "import sys; from inferplan.components.gateway.strength import is_guessable; print(is_guessable(sys.argv[1]), 'zxcvbn' in sys.modules)"
+    "import sys; from inferplan.components.gateway.strength import is_guessable;"
+    " print(is_guessable(sys.argv[1]), 'zxcvbn' in sys.modules)"
 )
 
 
@@ -20,7 +23,10 @@ def test_a_generated_seed_is_accepted_without_the_word_lists():
     seeds = [secrets.token_hex(32) for _ in range(20)]
     assert not any(map(is_guessable, seeds))
     printed = {
-        subprocess.run([sys.executable, "-c", _JUDGE, seed], capture_output=True, text=True, check=True).stdout for seed in seeds[:3]
+        subprocess.run(
+            [sys.executable, "-c", _JUDGE, seed], capture_output=True, text=True, check=True
+        ).stdout
+        for seed in seeds[:3]
     }
     assert "False False\n" in printed
 

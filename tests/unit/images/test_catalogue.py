@@ -39,7 +39,9 @@ def test_components_name_no_image_themselves():
         *(ROOT / "inferplan" / "components").rglob("*.toml"),
         *(ROOT / "inferplan" / "infra").rglob("*.py"),
     ]
-    assert [f"{path.name}: {found}" for path in files for found in reference.findall(path.read_text())] == []
+    assert [
+        f"{path.name}: {found}" for path in files for found in reference.findall(path.read_text())
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -47,33 +49,47 @@ def test_components_name_no_image_themselves():
     [
         ("nvcr.io/nvidia/tritonserver:25.06-vllm-python-py3", "triton-vllm"),
         (f"vllm/vllm-openai:v0.30.0@sha256:{'0' * 64}", "vllm"),
-        ("vault.habana.ai/gaudi-docker/1.24.0/ubuntu22.04/habanalabs/vllm-0.21.0-ptupstream-2.10.0:latest", "vllm-gaudi"),
+        (
+            "vault.habana.ai/gaudi-docker/1.24.0/ubuntu22.04/habanalabs/vllm-0.21.0-ptupstream-2.10.0:latest",
+            "vllm-gaudi",
+        ),
         ("registry.example/own/vllm-openai:1.0", None),
         ("docker.io/vllm/vllm-openai-nightly:abc", None),
     ],
 )
-def test_another_release_of_a_known_image_is_of_the_same_family_and_an_unknown_image_of_none(image, row):
+def test_another_release_of_a_known_image_is_of_the_same_family_and_an_unknown_image_of_none(
+    image, row
+):
     family = family_of(image)
     assert (family and family.name) == row
     assert facts_of(image) is None
 
 
 def test_programs_are_found_in_commands_launchers_and_scripts():
-    assert programs_called(["python3", "/launch/ranks.py", "mpirun", "-n", "1", "tritonserver", "--x"]) == {
+    assert programs_called(
+        ["python3", "/launch/ranks.py", "mpirun", "-n", "1", "tritonserver", "--x"]
+    ) == {
         "python3",
         "mpirun",
         "tritonserver",
     }
     assert programs_called(["/usr/bin/sh", "-c", "test -s /x || python3 -m y"]) == {"sh", "python3"}
-    assert missing_programs(catalogue()["triton"], ["mpirun", "-n", "2", "tritonserver"]) == ["mpirun"]
+    assert missing_programs(catalogue()["triton"], ["mpirun", "-n", "2", "tritonserver"]) == [
+        "mpirun"
+    ]
 
 
 def test_a_path_that_a_variable_moves_is_judged_where_it_is_moved_to():
     gaudi = catalogue()["vllm-gaudi"]
-    assert [each.path for each in unwritable_paths(gaudi, {"HOME": "/cache"}, [SCRATCH, "/cache"])] == [
+    assert [
+        each.path for each in unwritable_paths(gaudi, {"HOME": "/cache"}, [SCRATCH, "/cache"])
+    ] == [
         "/var/log/habana_logs",
         "/root/.cache/vllm",
     ]
     told = {"HOME": "/cache", "HABANA_LOGS": "/scratch/logs", "VLLM_CACHE_ROOT": "/cache/vllm"}
     assert unwritable_paths(gaudi, told, [SCRATCH, "/scratch", "/cache"]) == []
-    assert [each.path for each in unwritable_paths(gaudi, told, ["/cache", "/scratch/other"])] == [SCRATCH, "/var/log/habana_logs"]
+    assert [each.path for each in unwritable_paths(gaudi, told, ["/cache", "/scratch/other"])] == [
+        SCRATCH,
+        "/var/log/habana_logs",
+    ]

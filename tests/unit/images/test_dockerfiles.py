@@ -15,7 +15,9 @@ from inferplan.images.catalogue import catalogue, family_of
 
 ROOT = Path(__file__).parents[3]
 LOCKS = ROOT / "tests" / "dataplane" / "serving" / "environments"
-RECIPES = {path.parent.name: path for path in sorted((ROOT / "inferplan" / "images").glob("*/Dockerfile"))}
+RECIPES = {
+    path.parent.name: path for path in sorted((ROOT / "inferplan" / "images").glob("*/Dockerfile"))
+}
 # The environments in which tests start what a recipe installs, and the Python of its base image.
 STARTED_IN = {"pytriton": ("triton", "full/vllm"), "ray-app": ("ray",)}
 PYTHON = {"pytriton": "3.12", "ray-app": "3.12", "triton-gaudi": "3.10"}
@@ -52,7 +54,9 @@ def test_tests_start_the_versions_that_a_recipe_installs(recipe):
     locked = {
         match
         for name in STARTED_IN[recipe]
-        for match in re.findall(r"^([A-Za-z0-9._-]+==[^ ;\\]+)", (LOCKS / f"{name}.lock").read_text(), re.M)
+        for match in re.findall(
+            r"^([A-Za-z0-9._-]+==[^ ;\\]+)", (LOCKS / f"{name}.lock").read_text(), re.M
+        )
     }
     for package, version in pins(recipe).items():
         assert f"{package.partition('[')[0]}=={version}" in locked
@@ -79,6 +83,14 @@ def test_the_page_shows_how_each_is_built(recipe):
 @pytest.mark.parametrize("recipe", PYTHON)
 def test_the_pins_of_a_recipe_fit_together_on_its_python(recipe):
     uv = Path(sys.executable).with_name("uv")
-    command = [str(uv), "pip", "compile", "--quiet", "--python-version", PYTHON[recipe], str(RECIPES[recipe].with_name("requirements.txt"))]
+    command = [
+        str(uv),
+        "pip",
+        "compile",
+        "--quiet",
+        "--python-version",
+        PYTHON[recipe],
+        str(RECIPES[recipe].with_name("requirements.txt")),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
     assert done.returncode == 0, done.stderr

@@ -4,8 +4,8 @@ import functools
 
 import pytest
 
-from inferplan.operations.importing.import_stack import import_stack
-from inferplan.rehearsal.secrets import new_salt
+from inferplan.commands.import_stack.import_stack import import_stack
+from inferplan.pulumi_engine.secrets import new_salt
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 
@@ -16,7 +16,7 @@ one_salt = functools.cache(new_salt)
 @pytest.fixture
 def imported(tmp_path, monkeypatch):
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
-    monkeypatch.setattr("inferplan.operations.importing.rejections.new_salt", one_salt)
+    monkeypatch.setattr("inferplan.commands.import_stack.rejections.new_salt", one_salt)
 
     def run(text, accelerator="nvidia-h100"):
         (tmp_path / "source.yaml").write_text(text)

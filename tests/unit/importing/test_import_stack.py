@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from inferplan.operations.errors import RequestError
+from inferplan.workspace.errors import RequestError
 
 VALUES = """
 servingEngineSpec:
@@ -56,9 +56,20 @@ spec: {model: {uri: "hf://Qwen/Qwen3-32B"}, replicas: 2, parallelism: {tensor: 4
 def test_values_of_the_production_stack_become_models_and_a_list_of_the_rest(imported):
     result, settings = imported(VALUES)
     model = settings.models["llama3"]
-    assert (model.replicas, model.tensor_parallel_size, model.max_model_len, model.gpu_memory_utilization) == (2, 2, 16384, 0.8)
+    assert (
+        model.replicas,
+        model.tensor_parallel_size,
+        model.max_model_len,
+        model.gpu_memory_utilization,
+    ) == (2, 2, 16384, 0.8)
     left = "\n".join(result.left)
-    for words in ("servingEngineSpec.runtimeClassName", "requestMemory", "hf_token", "--port", "not pinned"):
+    for words in (
+        "servingEngineSpec.runtimeClassName",
+        "requestMemory",
+        "hf_token",
+        "--port",
+        "not pinned",
+    ):
         assert words in left
     assert "hf_never_shown" not in result.text + left
 
@@ -66,7 +77,12 @@ def test_values_of_the_production_stack_become_models_and_a_list_of_the_rest(imp
 def test_a_deployment_keeps_its_claim_and_the_path_in_it(imported):
     result, settings = imported(DEPLOYMENT)
     model = settings.models["chat"]
-    assert (model.weights.store, model.weights.path, model.replicas, model.tensor_parallel_size) == ("weights-nfs", "llama", 3, 4)
+    assert (
+        model.weights.store,
+        model.weights.path,
+        model.replicas,
+        model.tensor_parallel_size,
+    ) == ("weights-nfs", "llama", 3, 4)
     assert settings.storage["weights-nfs"].claim_name == "weights-nfs"
     assert any("metadata.labels.team" in each for each in result.left)
 
@@ -147,7 +163,11 @@ spec: {template: {spec: {containers: [{name: a, image: "rayproject/ray:2.55.1-py
 def test_a_server_of_a_repository_keeps_its_claim_and_the_models_that_it_loads(imported):
     result, settings = imported(TRITON)
     repository = settings.models["vision"].existing
-    assert (repository.store, repository.path, repository.models) == ("weights-nfs", "production", ["resnet", "bert"])
+    assert (repository.store, repository.path, repository.models) == (
+        "weights-nfs",
+        "production",
+        ["resnet", "bert"],
+    )
     assert settings.models["vision"].replicas == 2
     assert settings.models["old-form"].existing.path == "repository"
     left = "\n".join(result.left)
@@ -168,8 +188,18 @@ def test_applications_of_a_serving_cluster_are_carried_over_and_the_rest_is_list
     result, settings = imported(RAY)
     model = settings.models["assistant"]
     llm, rank = model.applications["llm"], model.applications["rank"]
-    assert (model.ray_version, model.replicas, model.accelerators, model.weights.path) == ("2.55.0", 2, 4, "Qwen/Qwen3-32B")
-    assert (llm.tensor_parallel_size, llm.max_model_len, llm.engine_kwargs, llm.autoscaling.max_replicas) == (
+    assert (model.ray_version, model.replicas, model.accelerators, model.weights.path) == (
+        "2.55.0",
+        2,
+        4,
+        "Qwen/Qwen3-32B",
+    )
+    assert (
+        llm.tensor_parallel_size,
+        llm.max_model_len,
+        llm.engine_kwargs,
+        llm.autoscaling.max_replicas,
+    ) == (
         2,
         8192,
         {"enable_chunked_prefill": True},
@@ -179,14 +209,23 @@ def test_applications_of_a_serving_cluster_are_carried_over_and_the_rest_is_list
     assert settings.models["plain"].applications["default"].import_path == "shop.search:app"
     assert settings.models["plain"].ray_version == "2.55.1"
     left = "\n".join(result.left)
-    for words in ("model_id", "accelerator_type", "env_vars.HF_TOKEN", "logging_config", "dashboard-host", "not pinned"):
+    for words in (
+        "model_id",
+        "accelerator_type",
+        "env_vars.HF_TOKEN",
+        "logging_config",
+        "dashboard-host",
+        "not pinned",
+    ):
         assert words in left
     assert "never-shown" not in result.text + left
 
 
 @pytest.mark.parametrize("source", [VALUES, DEPLOYMENT, SERVICE, TRITON, RAY])
 def test_every_value_of_a_source_is_in_the_stack_or_in_the_list(imported, source):
-    """Each scalar that is not an identity of Kubernetes appears in the stack, or its key in the list of what is left."""
+    """Each scalar that is not an identity of Kubernetes appears in the stack, or its key in the
+    list of what is left.
+    """
     result, _ = imported(source)
     text = result.text + "\n".join(result.left)
 
@@ -198,14 +237,20 @@ def test_every_value_of_a_source_is_in_the_stack_or_in_the_list(imported, source
         shown = str(value).strip()
         shown = re.split(r"[/=]", shown)[-1]
         carried = {"apiVersion", "kind", "mountPath", "matchLabels", "command"}
-        return [] if key in carried or str(key) in text or shown in text or "\n" in shown else [f"{key}: {value}"]
+        return (
+            []
+            if key in carried or str(key) in text or shown in text or "\n" in shown
+            else [f"{key}: {value}"]
+        )
 
     assert not [each for document in yaml.safe_load_all(source) for each in missing(document, "")]
 
 
 @pytest.mark.parametrize("source", [VALUES, DEPLOYMENT, SERVICE, TRITON, RAY])
 def test_what_is_empty_or_false_is_in_the_stack_or_in_the_list(imported, source):
-    """Every mapping of the source gets an empty mapping, an empty list, null and false under names of their own. A variable is listed by its name."""
+    """Every mapping of the source gets an empty mapping, an empty list, null and false under names
+    of their own. A variable is listed by its name.
+    """
     names = []
 
     def seeded(value):
@@ -215,22 +260,41 @@ def test_what_is_empty_or_false_is_in_the_stack_or_in_the_list(imported, source)
             return [seeded(each) for each in value]
         if not isinstance(value, dict):
             return value
-        seeds = {f"seed{len(names) + index}": each for index, each in enumerate(({}, [], None, False))}
+        seeds = {
+            f"seed{len(names) + index}": each for index, each in enumerate(({}, [], None, False))
+        }
         names.extend(seeds)
-        return {key: each if key in ("metadata", "env") else seeded(each) for key, each in value.items()} | seeds
+        return {
+            key: each if key in ("metadata", "env") else seeded(each) for key, each in value.items()
+        } | seeds
 
-    result, _ = imported(yaml.safe_dump_all([seeded(each) for each in yaml.safe_load_all(source)], sort_keys=False))
+    result, _ = imported(
+        yaml.safe_dump_all([seeded(each) for each in yaml.safe_load_all(source)], sort_keys=False)
+    )
     text = result.text + "\n".join(result.left)
     assert [each for each in names if each not in text] == []
 
 
 def test_settings_that_say_nothing_are_listed(imported):
-    result, settings = imported(SERVICE.replace("router: {route: {}}", "router: {route: {}, gateway: {}, scheduler: {}}, prefill: null"))
+    result, settings = imported(
+        SERVICE.replace(
+            "router: {route: {}}", "router: {route: {}, gateway: {}, scheduler: {}}, prefill: null"
+        )
+    )
     assert settings.models["big"].replicas == 2
-    for path in ("spec.router.route", "spec.router.gateway", "spec.router.scheduler", "spec.prefill"):
+    for path in (
+        "spec.router.route",
+        "spec.router.gateway",
+        "spec.router.scheduler",
+        "spec.prefill",
+    ):
         assert any(each.endswith(path) for each in result.left)
 
 
 def test_two_servers_of_one_name_are_both_imported(imported):
-    result, _ = imported(DEPLOYMENT + "---" + DEPLOYMENT.replace("metadata: {name: chat, ", "metadata: {name: chat, namespace: b, "))
+    result, _ = imported(
+        DEPLOYMENT
+        + "---"
+        + DEPLOYMENT.replace("metadata: {name: chat, ", "metadata: {name: chat, namespace: b, ")
+    )
     assert result.models == ("chat", "chat-2")

@@ -1,4 +1,6 @@
-"""What a rehearsal admits about images: which are described by the catalogue, and of which nothing is known."""
+"""What a rehearsal admits about images: which are described by the catalogue, and of which nothing
+is known.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def test_a_stack_that_names_no_image_rests_on_the_catalogue_alone():
     [
         (
             "pytriton",
-            ["nothing is known about models.gaudi-writer.image (docker.io/acme/gaudi-pytriton:0.7.0-1), models.writer.image (docker.io"],
+            [
+                "nothing is known about models.gaudi-writer.image (docker.io/acme/gaudi-pytriton:0.7.0-1), models.writer.image (docker.io"
+            ],
         ),
         ("ray-serve", ["nothing is known about models.tuned.image (docker.io/acme/rag:1.4.0);"]),
         ("tensorrt-llm", [ALL]),
@@ -42,7 +46,10 @@ def test_another_release_of_a_known_image_is_judged_as_the_one_that_is_known(tmp
     text = (ROOT / "docs" / "engines" / "Pulumi.tensorrt-llm.yaml").read_text()
     plan = tmp_path / "Pulumi.other.yaml"
     plan.write_text(text.replace("tritonserver:26.06-trtllm", "tritonserver:25.06-trtllm"))
-    assert "models.qwen-3-14b.image (nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3, judged as nvcr.io/" in said_of(plan)
+    assert (
+        "models.qwen-3-14b.image (nvcr.io/nvidia/tritonserver:25.06-trtllm-python-py3, judged as nvcr.io/"
+        in said_of(plan)
+    )
 
 
 def test_the_program_says_it_and_every_image_that_it_calls_unknown_is_declared(monkeypatch):
@@ -51,4 +58,6 @@ def test_the_program_says_it_and_every_image_that_it_calls_unknown_is_declared(m
     recording = recorded(plan)
     [line] = [each.message for each in recording.diagnostics if each.message.startswith("images: ")]
     assert line == said_of(plan)
-    assert "docker.io/acme/rag:1.4.0" in {each.container["image"] for each in containers_of(recording)}
+    assert "docker.io/acme/rag:1.4.0" in {
+        each.container["image"] for each in containers_of(recording)
+    }

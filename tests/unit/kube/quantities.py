@@ -1,4 +1,6 @@
-"""Quantities with the API server's own answers (kube-apiserver 1.36 of the simulated cluster, 2026-11)."""
+"""Quantities with the API server's own answers (kube-apiserver 1.36 of the simulated cluster,
+2026-11).
+"""
 
 from __future__ import annotations
 
@@ -83,6 +85,30 @@ def texts() -> st.SearchStrategy[str]:
     """Quantities in every notation."""
     numbers = st.from_regex(r"[+]?(?:[0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})", fullmatch=True)
     units = st.sampled_from(
-        ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E3", "e-3", "e+06", "e2"]
+        [
+            "",
+            "n",
+            "u",
+            "m",
+            "k",
+            "M",
+            "G",
+            "T",
+            "P",
+            "E",
+            "Ki",
+            "Mi",
+            "Gi",
+            "Ti",
+            "Pi",
+            "Ei",
+            "e3",
+            "E3",
+            "e-3",
+            "e+06",
+            "e2",
+        ]
     )
-    return st.builds("".join, st.tuples(numbers, units)).filter(lambda text: amount(text) is not None)
+    return st.builds("".join, st.tuples(numbers, units)).filter(
+        lambda text: amount(text) is not None
+    )

@@ -1,4 +1,6 @@
-"""What goes with a namespace or a definition that is deleted: objects of others are named, and what controllers made for the stack is not."""
+"""What goes with a namespace or a definition that is deleted: objects of others are named, and what
+controllers made for the stack is not.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ import pytest
 from inferplan.kube.contents import foreign_contents
 
 VERBS = ["create", "delete", "get", "list"]
-CORE = ("ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim", "Endpoints", "Event", "Pod")
+CORE = (
+    "ConfigMap",
+    "Secret",
+    "ServiceAccount",
+    "PersistentVolumeClaim",
+    "Endpoints",
+    "Event",
+    "Pod",
+)
 APPS = ("Deployment", "ReplicaSet", "StatefulSet")
 OWN = {
     ("", "Namespace", "", "models"),
@@ -22,13 +32,22 @@ OWN = {
 
 
 def resources(*kinds: str, verbs: list[str] = VERBS) -> dict[str, Any]:
-    return {"resources": [{"name": f"{each.lower()}s", "kind": each, "namespaced": True, "verbs": verbs} for each in kinds]}
+    return {
+        "resources": [
+            {"name": f"{each.lower()}s", "kind": each, "namespaced": True, "verbs": verbs}
+            for each in kinds
+        ]
+    }
 
 
 class Server:
-    """A server with `objects` in the namespace models, which pages its lists and denies the plurals in `denied`."""
+    """A server with `objects` in the namespace models, which pages its lists and denies the plurals
+    in `denied`.
+    """
 
-    def __init__(self, *objects: dict[str, Any], denied: tuple[str, ...] = (), page: int = 2) -> None:
+    def __init__(
+        self, *objects: dict[str, Any], denied: tuple[str, ...] = (), page: int = 2
+    ) -> None:
         self.objects, self.denied, self.page = objects, denied, page
         self.answers = {
             "/apis": {
@@ -43,7 +62,10 @@ class Server:
                 ]
             },
             "/api/v1": {
-                "resources": [*resources(*CORE)["resources"], {"name": "pods/log", "kind": "Pod", "namespaced": True, "verbs": VERBS}]
+                "resources": [
+                    *resources(*CORE)["resources"],
+                    {"name": "pods/log", "kind": "Pod", "namespaced": True, "verbs": VERBS},
+                ]
             },
             "/apis/apps/v1": resources(*APPS),
             "/apis/apps/v1beta1": resources("OldSet"),
@@ -63,20 +85,36 @@ class Server:
         items = [each for each in self.objects if f"{each['kind'].lower()}s" == plural]
         start = int(parse_qs(parts.query).get("continue", ["0"])[0])
         following = start + self.page
-        return {"items": items[start:following], "metadata": {"continue": str(following) if following < len(items) else ""}}
+        return {
+            "items": items[start:following],
+            "metadata": {"continue": str(following) if following < len(items) else ""},
+        }
 
 
 def made(kind: str, name: str, *owners: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     references = [
-        {"apiVersion": each.get("apiVersion", "v1"), "kind": each["kind"], "name": each["metadata"]["name"], "uid": each["metadata"]["uid"]}
+        {
+            "apiVersion": each.get("apiVersion", "v1"),
+            "kind": each["kind"],
+            "name": each["metadata"]["name"],
+            "uid": each["metadata"]["uid"],
+        }
         for each in owners
     ]
-    own = {"name": name, "namespace": "models", "uid": f"{kind}-{name}", **({"ownerReferences": references} if owners else {}), **metadata}
+    own = {
+        "name": name,
+        "namespace": "models",
+        "uid": f"{kind}-{name}",
+        **({"ownerReferences": references} if owners else {}),
+        **metadata,
+    }
     return {"kind": kind, "apiVersion": "apps/v1" if kind in APPS else "v1", "metadata": own}
 
 
 def foreign(*objects: dict[str, Any], **options: Any) -> tuple[str, ...]:
-    return foreign_contents(Server(*objects), ("", "Namespace", "", "models"), OWN, **options).foreign
+    return foreign_contents(
+        Server(*objects), ("", "Namespace", "", "models"), OWN, **options
+    ).foreign
 
 
 SERVER = made("Deployment", "llama")
@@ -92,7 +130,9 @@ THEIRS = made("Deployment", "theirs")
         made("Event", "anything"),
         made("Endpoints", "gateway"),
         made("Secret", "front-tls", annotations={"cert-manager.io/certificate-name": "front"}),
-        made("Secret", "default-token", annotations={"kubernetes.io/service-account.name": "default"}),
+        made(
+            "Secret", "default-token", annotations={"kubernetes.io/service-account.name": "default"}
+        ),
         made("PersistentVolumeClaim", "shared"),
         made("PersistentVolumeClaim", "theirs", deletionTimestamp="2026-11-28T00:00:00Z"),
         made("Pod", "collected", made("ReplicaSet", "gone")),
@@ -111,19 +151,46 @@ def test_what_controllers_made_for_an_object_of_the_stack_is_not_foreign_through
     ("each", "text"),
     [
         (made("PersistentVolumeClaim", "source"), "PersistentVolumeClaim source"),
-        (made("PersistentVolumeClaim", "data-redis-0", labels={"app": "redis"}), "PersistentVolumeClaim data-redis-0"),
-        (made("PersistentVolumeClaim", "x", labels={"app.kubernetes.io/managed-by": "inferplan"}), "PersistentVolumeClaim x"),
-        (made("PersistentVolumeClaim", "x", annotations={"cert-manager.io/certificate-name": "front"}), "PersistentVolumeClaim x"),
+        (
+            made("PersistentVolumeClaim", "data-redis-0", labels={"app": "redis"}),
+            "PersistentVolumeClaim data-redis-0",
+        ),
+        (
+            made(
+                "PersistentVolumeClaim", "x", labels={"app.kubernetes.io/managed-by": "inferplan"}
+            ),
+            "PersistentVolumeClaim x",
+        ),
+        (
+            made(
+                "PersistentVolumeClaim",
+                "x",
+                annotations={"cert-manager.io/certificate-name": "front"},
+            ),
+            "PersistentVolumeClaim x",
+        ),
         (made("ConfigMap", "notes"), "ConfigMap notes"),
         (made("Secret", "password"), "Secret password"),
-        (made("Secret", "other-tls", annotations={"cert-manager.io/certificate-name": "other"}), "Secret other-tls"),
+        (
+            made("Secret", "other-tls", annotations={"cert-manager.io/certificate-name": "other"}),
+            "Secret other-tls",
+        ),
         (made("Endpoints", "database"), "Endpoints database"),
         (made("ServiceAccount", "robot"), "ServiceAccount robot"),
         (made("Widget", "w", finalizers=["example.com/keep"]), "Widget.example.com w"),
         (made("OldSet", "o"), "OldSet o"),
         (made("Deployment", "llama-copy"), "Deployment llama-copy"),
-        (made("Pod", "of-a-node", {"kind": "Node", "metadata": {"name": "n", "uid": "u"}}), "Pod of-a-node"),
-        ({**made("Secret", "sh.helm.v1", labels={"name": "redis"}), "type": "helm.sh/release.v1"}, "Helm release redis"),
+        (
+            made("Pod", "of-a-node", {"kind": "Node", "metadata": {"name": "n", "uid": "u"}}),
+            "Pod of-a-node",
+        ),
+        (
+            {
+                **made("Secret", "sh.helm.v1", labels={"name": "redis"}),
+                "type": "helm.sh/release.v1",
+            },
+            "Helm release redis",
+        ),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
@@ -140,12 +207,20 @@ def test_claims_come_first_and_the_policy_that_deletes_their_data_is_named():
 
 
 def test_only_the_owner_of_a_tree_is_named_but_every_claim():
-    replicas, claim = made("ReplicaSet", "theirs-1", THEIRS), made("PersistentVolumeClaim", "scratch", THEIRS)
-    assert foreign(THEIRS, replicas, made("Pod", "theirs-1-x", replicas), claim) == ("PersistentVolumeClaim scratch", "Deployment theirs")
+    replicas, claim = (
+        made("ReplicaSet", "theirs-1", THEIRS),
+        made("PersistentVolumeClaim", "scratch", THEIRS),
+    )
+    assert foreign(THEIRS, replicas, made("Pod", "theirs-1-x", replicas), claim) == (
+        "PersistentVolumeClaim scratch",
+        "Deployment theirs",
+    )
 
 
 def test_an_object_that_two_own_is_kept_for_the_other_owner_and_a_circle_of_owners_ends():
-    assert foreign(SERVER, THEIRS, made("ConfigMap", "both", SERVER, THEIRS)) == ("Deployment theirs",)
+    assert foreign(SERVER, THEIRS, made("ConfigMap", "both", SERVER, THEIRS)) == (
+        "Deployment theirs",
+    )
     node = {"kind": "Node", "metadata": {"name": "n", "uid": "u"}}
     assert foreign(SERVER, made("ConfigMap", "both", SERVER, node)) == ("ConfigMap both",)
     one = made("ReplicaSet", "one", made("ReplicaSet", "two"))
@@ -157,28 +232,43 @@ def test_every_page_of_a_list_is_read():
 
 
 def test_after_the_deletion_whatever_is_left_counts_also_objects_of_the_stack():
-    assert foreign(SERVER, REPLICAS, made("Endpoints", "gateway"), after=True) == ("Deployment llama",)
+    assert foreign(SERVER, REPLICAS, made("Endpoints", "gateway"), after=True) == (
+        "Deployment llama",
+    )
     assert foreign(REPLICAS, made("Pod", "p", REPLICAS), after=True) == ()
 
 
 def test_kinds_that_cannot_be_listed_are_named_and_count_as_contents():
-    contents = foreign_contents(Server(denied=("secrets", "widgets")), ("", "Namespace", "", "models"), OWN)
+    contents = foreign_contents(
+        Server(denied=("secrets", "widgets")), ("", "Namespace", "", "models"), OWN
+    )
     assert contents
     assert contents.unlisted == ("secrets", "widgets.example.com")
-    assert "kinds that could not be listed, so that their objects are unknown: secrets, widgets.example.com" in str(contents)
+    assert (
+        "kinds that could not be listed, so that their objects are unknown: secrets,"
+        " widgets.example.com" in str(contents)
+    )
 
 
 def test_an_api_group_that_does_not_answer_is_named():
     server = Server()
     del server.answers["/apis/example.com/v1"]
     server.denied = ("v1",)
-    assert foreign_contents(server, ("", "Namespace", "", "models"), OWN).unlisted == ("the kinds of example.com/v1",)
+    assert foreign_contents(server, ("", "Namespace", "", "models"), OWN).unlisted == (
+        "the kinds of example.com/v1",
+    )
 
 
 def test_objects_of_a_definition_in_any_namespace_are_foreign_unless_the_stack_has_them():
     server = Server(made("Widget", "mine"), made("Widget", "theirs"))
-    definition = {"group": "example.com", "names": {"kind": "Widget", "plural": "widgets"}, "versions": [{"name": "v1", "served": True}]}
-    server.answers["/apis/apiextensions.k8s.io/v1/customresourcedefinitions"] = {"items": [{"spec": definition}]}
+    definition = {
+        "group": "example.com",
+        "names": {"kind": "Widget", "plural": "widgets"},
+        "versions": [{"name": "v1", "served": True}],
+    }
+    server.answers["/apis/apiextensions.k8s.io/v1/customresourcedefinitions"] = {
+        "items": [{"spec": definition}]
+    }
     own = {("example.com", "Widget", "models", "mine")}
     identity = ("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com")
     contents = foreign_contents(server, identity, own)

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferplan.kube.paths import MISSING, covers, order_of, parse, text_of, value_at, values_at, with_values_of
+from inferplan.kube.paths import (
+    MISSING,
+    covers,
+    order_of,
+    parse,
+    text_of,
+    value_at,
+    values_at,
+    with_values_of,
+)
 
 
 def spelled(key: str) -> bool:
@@ -60,9 +69,17 @@ def test_broken_spellings_are_refused(text):
         parse(text)
 
 
-# properties_path.go: everything but ASCII letters, digits and _ is quoted, and only quotes are escaped.
+# properties_path.go: everything but ASCII letters, digits and _ is quoted, and only quotes are
+# escaped.
 @pytest.mark.parametrize(
-    ("key", "text"), [("a_1", "a_1"), ("a-b", '["a-b"]'), ("é", '["é"]'), ('a"b', r'["a\"b"]'), ("a.b\\", '["a.b\\"]')]
+    ("key", "text"),
+    [
+        ("a_1", "a_1"),
+        ("a-b", '["a-b"]'),
+        ("é", '["é"]'),
+        ('a"b', r'["a\"b"]'),
+        ("a.b\\", '["a.b\\"]'),
+    ],
 )
 def test_keys_are_quoted_as_pulumi_quotes_them(key, text):
     assert text_of((key,)) == text
@@ -81,7 +98,9 @@ def test_value_at_returns_the_value_that_was_put_at_the_path(path, value):
     tree = value
     for part in reversed(path):
         tree = {part: tree} if isinstance(part, str) else [None] * min(part, 50) + [tree]
-    reached = value_at(tree, tuple(min(part, 50) if isinstance(part, int) else part for part in path))
+    reached = value_at(
+        tree, tuple(min(part, 50) if isinstance(part, int) else part for part in path)
+    )
     assert reached == value
     assert value_at(tree, (*path, "beyond")) is MISSING
 

@@ -16,7 +16,8 @@ from tests.unit.kube.quantities import NOT_QUANTITIES, NOT_READ, QUANTITIES, tex
 ROOT = Path(__file__).parents[3]
 
 
-# As the API server reads and writes them; tests/rehearsal/test_cluster_behaviour.py asks it for every row.
+# As the API server reads and writes them; tests/rehearsal/test_cluster_behaviour.py asks it for
+# every row.
 @pytest.mark.parametrize(("text", "value", "written"), QUANTITIES)
 def test_a_quantity_is_read_and_written_as_the_api_server_does(text, value, written):
     assert amount(text) == Decimal(value)
@@ -36,7 +37,12 @@ def test_other_values_are_not_quantities(value):
     assert amount(value) is None
 
 
-@given(st.text(max_size=20) | st.from_regex(r"[+-]?[0-9.]*[eEinumkKMGTP]*[+-]?[0-9]*", fullmatch=True) | st.floats() | st.none())
+@given(
+    st.text(max_size=20)
+    | st.from_regex(r"[+-]?[0-9.]*[eEinumkKMGTP]*[+-]?[0-9]*", fullmatch=True)
+    | st.floats()
+    | st.none()
+)
 def test_any_value_is_a_finite_number_or_none(value):
     read = amount(value)
     assert read is None or read.is_finite()
@@ -54,7 +60,11 @@ def test_the_canonical_form_stays_as_it_is_and_never_loses_an_amount(text):
 
 @given(st.integers(1, 999_999), st.sampled_from(["", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"]))
 def test_sizes_and_cores_keep_their_amount(number, unit):
-    assert bytes_of(canonical(f"{number}{unit}")) == bytes_of(f"{number}{unit}") == number * bytes_of(f"1{unit}")
+    assert (
+        bytes_of(canonical(f"{number}{unit}"))
+        == bytes_of(f"{number}{unit}")
+        == number * bytes_of(f"1{unit}")
+    )
     assert bytes_of(size_quantity(number)) == number
     assert millicores_of(canonical(f"{number}m")) == number
 
@@ -70,6 +80,9 @@ def test_quantities_are_of_ascii_digits(digit):
 
 
 def test_no_pattern_of_the_program_means_digits_of_every_script():
-    # Python's and pydantic's \d match the digits of some sixty scripts, which the API server and AWS do not take.
+    # Python's and pydantic's \d match the digits of some sixty scripts, which the API server and
+    # AWS do not take.
     files = (ROOT / "inferplan").rglob("*.py")
-    assert [str(path) for path in files if re.search(r"(?<!\\)\\d", path.read_text(encoding="utf-8"))] == []
+    assert [
+        str(path) for path in files if re.search(r"(?<!\\)\\d", path.read_text(encoding="utf-8"))
+    ] == []

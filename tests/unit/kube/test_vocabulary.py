@@ -28,7 +28,13 @@ def test_only_accelerators_have_a_vendor(resource, vendor):
 
 def test_every_kind_of_batch_job_has_a_pod_template():
     assert PATHS.keys() >= RUN_TO_END
-    assert PATHS["kubernetes:ray.io:RayService"][1] == ("spec", "rayClusterConfig", "workerGroupSpecs", "*", "template")
+    assert PATHS["kubernetes:ray.io:RayService"][1] == (
+        "spec",
+        "rayClusterConfig",
+        "workerGroupSpecs",
+        "*",
+        "template",
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Grafana dashboards: every metric is pinned or recorded, and a real Prometheus that scrapes stand-ins leaves no panel without data."""
+"""Grafana dashboards: every metric is pinned or recorded, and a real Prometheus that scrapes
+stand-ins leaves no panel without data.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ CHAT = WatchedModel(
     counted=True,
 )
 STACK = WatchedStack(
-    namespace="inference", models=[CHAT], expiries={("team", 1): date(2030, 1, 1)}, monthly_usd=1000, node_prices=[(1.0, ["chat"])]
+    namespace="inference",
+    models=[CHAT],
+    expiries={("team", 1): date(2030, 1, 1)},
+    monthly_usd=1000,
+    node_prices=[(1.0, ["chat"])],
 )
 CHOSEN = {"$model": "chat", "$consumer": "team"}
 
@@ -53,7 +59,12 @@ def queries() -> dict[str, str]:
 
 
 def test_every_query_reads_pinned_or_recorded_metrics():
-    recorded = {rule["record"] for group in rule_groups(STACK)["groups"] for rule in group["rules"] if "record" in rule}
+    recorded = {
+        rule["record"]
+        for group in rule_groups(STACK)["groups"]
+        for rule in group["rules"]
+        if "record" in rule
+    }
     known = readable({"vllm"}) | recorded
     for place, query in queries().items():
         assert names_in(query), place
@@ -79,7 +90,11 @@ def test_the_same_stack_gives_the_same_bytes_and_panels_do_not_overlap():
 
 def test_dashboards_are_configmaps_for_the_sidecar_and_pass_the_policies():
     recording = whole(scrape={}, rules={}, dashboards={})
-    maps = [each.inputs for each in recording.of_type("kubernetes:core/v1:ConfigMap") if each.name.startswith("inferplan-")]
+    maps = [
+        each.inputs
+        for each in recording.of_type("kubernetes:core/v1:ConfigMap")
+        if each.name.startswith("inferplan-")
+    ]
     assert len(maps) == 5
     for each in maps:
         assert each["metadata"]["labels"]["grafana_dashboard"] == "1"
@@ -89,13 +104,22 @@ def test_dashboards_are_configmaps_for_the_sidecar_and_pass_the_policies():
 
 
 def page(began: float) -> str:
-    """What the pods of a stack under load expose now: engine, gateway, preheat and kube-state-metrics, as one page."""
+    """What the pods of a stack under load expose now: engine, gateway, preheat and
+    kube-state-metrics, as one page.
+    """
     n = int(10 * (time.monotonic() - began)) + 1
     bounds = {"0.5": 0.7, "1.0": 0.9, "+Inf": 1.0}
 
     def histogram(name: str, labels: str = "") -> list[str]:
-        buckets = [f'{name}_bucket{{{labels}le="{bound}"}} {int(share * 10 * n)}' for bound, share in bounds.items()]
-        return [*buckets, f"{name}_sum{{{labels.rstrip(',')}}} {3 * n}", f"{name}_count{{{labels.rstrip(',')}}} {10 * n}"]
+        buckets = [
+            f'{name}_bucket{{{labels}le="{bound}"}} {int(share * 10 * n)}'
+            for bound, share in bounds.items()
+        ]
+        return [
+            *buckets,
+            f"{name}_sum{{{labels.rstrip(',')}}} {3 * n}",
+            f"{name}_count{{{labels.rstrip(',')}}} {10 * n}",
+        ]
 
     vllm = [
         "vllm:num_requests_running 3",
@@ -106,7 +130,11 @@ def page(began: float) -> str:
         f'http_requests_total{{handler="/v1/completions",status="2xx"}} {10 * n}',
         f'http_requests_total{{handler="/v1/completions",status="5xx"}} {n}',
     ]
-    for name in ("time_to_first_token_seconds", "request_time_per_output_token_seconds", "request_queue_time_seconds"):
+    for name in (
+        "time_to_first_token_seconds",
+        "request_time_per_output_token_seconds",
+        "request_queue_time_seconds",
+    ):
         vllm += histogram(f"vllm:{name}")
     return "\n".join(vllm) + "\n"
 
@@ -115,11 +143,18 @@ def gateway_page(began: float) -> str:
     n = int(10 * (time.monotonic() - began)) + 1
     common = 'model="chat",route="openai",consumer="team"'
     lines = [
-        f'inferplan_gateway_answers_total{{{common},code="{code}"}} {share * n}' for code, share in (("2xx", 8), ("4xx", 2), ("5xx", 1))
+        f'inferplan_gateway_answers_total{{{common},code="{code}"}} {share * n}'
+        for code, share in (("2xx", 8), ("4xx", 2), ("5xx", 1))
     ]
     name = "inferplan_gateway_request_duration_seconds"
-    lines += [f'{name}_bucket{{model="chat",le="{bound}"}} {share * n}' for bound, share in (("0.5", 5), ("1", 9), ("+Inf", 10))]
-    lines += ['inferplan_gateway_requests_in_flight{model="chat"} 4', f'inferplan_gateway_requests_total{{model="chat"}} {10 * n}']
+    lines += [
+        f'{name}_bucket{{model="chat",le="{bound}"}} {share * n}'
+        for bound, share in (("0.5", 5), ("1", 9), ("+Inf", 10))
+    ]
+    lines += [
+        'inferplan_gateway_requests_in_flight{model="chat"} 4',
+        f'inferplan_gateway_requests_total{{model="chat"}} {10 * n}',
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -158,21 +193,36 @@ def prometheus(tmp_path_factory):
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         target = f"127.0.0.1:{server.server_port}"
-        # The labels that PodMonitors add to the pods of a model, and the namespace that the operator adds to all.
-        labels = {"vllm": {"namespace": "inference", "model": "chat", "engine": "vllm", "pod": "chat-1"}, "kube": {}}
+        # The labels that PodMonitors add to the pods of a model, and the namespace that the
+        # operator adds to all.
+        labels = {
+            "vllm": {"namespace": "inference", "model": "chat", "engine": "vllm", "pod": "chat-1"},
+            "kube": {},
+        }
         jobs = [
             {
                 "job_name": name,
                 "metrics_path": f"/{name}",
                 "honor_labels": name == "kube",
-                "static_configs": [{"targets": [target], "labels": labels.get(name, {"namespace": "inference", "pod": name})}],
+                "static_configs": [
+                    {
+                        "targets": [target],
+                        "labels": labels.get(name, {"namespace": "inference", "pod": name}),
+                    }
+                ],
             }
             for name in ("vllm", "gateway", "kube", "preheat")
         ]
         (directory / "rules.yml").write_text(yaml.safe_dump(rule_groups(STACK)))
         every = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"}
         (directory / "prometheus.yml").write_text(
-            yaml.safe_dump({"global": every, "rule_files": [str(directory / "rules.yml")], "scrape_configs": jobs})
+            yaml.safe_dump(
+                {
+                    "global": every,
+                    "rule_files": [str(directory / "rules.yml")],
+                    "scrape_configs": jobs,
+                }
+            )
         )
         port = free_port()
         options = [
@@ -194,7 +244,9 @@ def answer(address: str, query: str) -> list[Any]:
     for variable, value in CHOSEN.items():
         query = query.replace(variable, value)
     try:
-        with urllib.request.urlopen(f"{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}", timeout=10) as reply:  # noqa: S310 - a server of this test
+        with urllib.request.urlopen(  # noqa: S310 - a server of this test
+            f"{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}", timeout=10
+        ) as reply:
             return json.load(reply)["data"]["result"]
     except OSError:
         return []
@@ -214,4 +266,7 @@ def test_no_panel_is_without_data_in_a_real_prometheus(prometheus):
 def test_variables_are_read_from_metrics_of_the_stack():
     for text in dashboards("inference").values():
         for variable in json.loads(text)["templating"]["list"][1:]:
-            assert re.fullmatch(r'label_values\(inferplan:[a-z0-9_:]+\{namespace="inference"\}, [a-z]+\)', variable["query"])
+            assert re.fullmatch(
+                r'label_values\(inferplan:[a-z0-9_:]+\{namespace="inference"\}, [a-z]+\)',
+                variable["query"],
+            )

@@ -1,4 +1,6 @@
-"""The metrics that we expose ourselves: the gateway's answers and the sidecar of preheats, as Prometheus reads them."""
+"""The metrics that we expose ourselves: the gateway's answers and the sidecar of preheats, as
+Prometheus reads them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from tests.ports import free_port
 
 ANSWERS = Path(inferplan.components.gateway.__file__).parent / "payload" / "answers.js"
 SIDECAR = Path(inferplan.components.preheat.sidecar.__file__).parent / "serve_metrics.py"
-# nginx's shared dictionaries as njs 0.8 documents them (incr with a start value, keys, get), in front of the script itself.
+# nginx's shared dictionaries as njs 0.8 documents them (incr with a start value, keys, get), in
+# front of the script itself.
 HARNESS = """
 const zone = () => { const d = new Map(); return {
     incr: (k, by, start) => { d.set(k, (d.has(k) ? d.get(k) : start) + by); return d.get(k); },
@@ -37,7 +40,12 @@ answers.report(r);
 
 
 def samples(text: str) -> dict[str, float]:
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in text.splitlines() if line and line[0] != "#")}
+    return {
+        name: float(value)
+        for name, value in (
+            line.rsplit(" ", 1) for line in text.splitlines() if line and line[0] != "#"
+        )
+    }
 
 
 def test_the_gateway_counts_answers_by_model_route_consumer_and_class(tmp_path):
@@ -54,20 +62,46 @@ def test_the_gateway_counts_answers_by_model_route_consumer_and_class(tmp_path):
         {"served_model": "", "route": "", "consumer": "", "status": "401", "request_time": "0.000"},
     ]
     command = [node, "--input-type=module", "-e", HARNESS, str(script), json.dumps(calls)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     found = samples(done.stdout)
-    assert found['inferplan_gateway_answers_total{model="chat",route="openai",consumer="team",code="2xx"}'] == 2
-    assert found['inferplan_gateway_answers_total{model="chat",route="openai",consumer="team",code="5xx"}'] == 1
+    assert (
+        found[
+            'inferplan_gateway_answers_total{model="chat",route="openai",consumer="team",code="2xx"}'
+        ]
+        == 2
+    )
+    assert (
+        found[
+            'inferplan_gateway_answers_total{model="chat",route="openai",consumer="team",code="5xx"}'
+        ]
+        == 1
+    )
     assert found['inferplan_gateway_answers_total{model="",route="",consumer="",code="4xx"}'] == 1
     bucket = 'inferplan_gateway_request_duration_seconds_bucket{model="chat",le="%s"}'
-    assert [found[bucket % bound] for bound in ("0.1", "0.25", "0.5", "300", "+Inf")] == [1, 1, 2, 2, 3]
-    assert found['inferplan_gateway_request_duration_seconds_sum{model="chat"}'] == pytest.approx(400.35)
+    assert [found[bucket % bound] for bound in ("0.1", "0.25", "0.5", "300", "+Inf")] == [
+        1,
+        1,
+        2,
+        2,
+        3,
+    ]
+    assert found['inferplan_gateway_request_duration_seconds_sum{model="chat"}'] == pytest.approx(
+        400.35
+    )
     assert found['inferplan_gateway_requests_total{model="chat"}'] == 5
     assert found['inferplan_gateway_requests_in_flight{model="chat"}'] == 2
     assert found['inferplan_gateway_requests_total{model="embed"}'] == 0
     checker = shutil.which("promtool")
     if checker is not None:
-        checked = subprocess.run([checker, "check", "metrics"], input=done.stdout, check=False, capture_output=True, text=True)
+        checked = subprocess.run(
+            [checker, "check", "metrics"],
+            input=done.stdout,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
@@ -75,7 +109,9 @@ def get(port: int, path: str) -> tuple[int, str]:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)) as connection:
+            with closing(
+                http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+            ) as connection:
                 connection.request("GET", path)
                 answer = connection.getresponse()
                 return answer.status, answer.read().decode()

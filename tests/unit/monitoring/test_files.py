@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from inferplan.cli.main import run
+from inferplan.commands.main import run
 from tests.unit.gateway.whole_stack import ROOT
 
 

@@ -1,4 +1,6 @@
-"""What a stack declares for Prometheus: every replica is found and reachable, traces may leave, and scalers log in."""
+"""What a stack declares for Prometheus: every replica is found and reachable, traces may leave, and
+scalers log in.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import json
 
 import pytest
 
-from inferplan.operations.planning.required_secrets import required_secrets
+from inferplan.planning.required_secrets import required_secrets
 from inferplan.stackfile.reader import read_stack
 from tests.unit.gateway.network_policies import NetworkEndpoint, reaches
 from tests.unit.gateway.whole_stack import ROOT, recorded, refusals
@@ -20,8 +22,12 @@ COLLECTOR = NetworkEndpoint("collector", "tracing", {"app": "collector"})
 
 def whole(**monitoring):
     local = json.loads(read_stack(ROOT / "stacks" / "Pulumi.local.yaml").config["inferplan:models"])
-    triton = json.loads(read_stack(ROOT / "docs" / "engines" / "Pulumi.triton.yaml").config["inferplan:models"])
-    ray = json.loads(read_stack(ROOT / "docs" / "engines" / "Pulumi.ray-serve.yaml").config["inferplan:models"])
+    triton = json.loads(
+        read_stack(ROOT / "docs" / "engines" / "Pulumi.triton.yaml").config["inferplan:models"]
+    )
+    ray = json.loads(
+        read_stack(ROOT / "docs" / "engines" / "Pulumi.ray-serve.yaml").config["inferplan:models"]
+    )
     vision = next(model for model in triton.values() if model.get("frontend") != "openai")
     chosen = {
         "llama-3-8b": {**local["llama-3-8b"], "replicas": {"min": 1, "max": 2}},
@@ -38,7 +44,12 @@ def scraped():
     tracing = {"url": "http://collector.tracing.svc:4318/v1/traces", "percent": 10}
     exporters = {"keda": "keda", "dcgm": "gpu-operator", "gaudi": "habana-system"}
     login = {"prometheus": {**PROMETHEUS, "login": {"mode": "basic", "secretName": "prom"}}}
-    return whole(scrape={"preheats": True, "exporters": exporters}, labels={"release": "stack"}, tracing=tracing, **login)
+    return whole(
+        scrape={"preheats": True, "exporters": exporters},
+        labels={"release": "stack"},
+        tracing=tracing,
+        **login,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +71,9 @@ def templates(recording):
 
 def chosen_by(monitor, labels) -> bool:
     selector = monitor["selector"]
-    expressions = (labels.get(each["key"]) in each["values"] for each in selector.get("matchExpressions", ()))
+    expressions = (
+        labels.get(each["key"]) in each["values"] for each in selector.get("matchExpressions", ())
+    )
     return all(expressions) and selector.get("matchLabels", {}).items() <= labels.items()
 
 
@@ -75,12 +88,19 @@ def scrapes(recording):
     own = [each for each in monitors if "namespaceSelector" not in each]
     for name, template in templates(recording):
         labels = template["metadata"]["labels"]
-        ports = [e["portNumber"] for each in own if chosen_by(each, labels) for e in each["podMetricsEndpoints"]]
+        ports = [
+            e["portNumber"]
+            for each in own
+            if chosen_by(each, labels)
+            for e in each["podMetricsEndpoints"]
+        ]
         yield name, template, [port for port in ports if port in declared_ports(template)]
 
 
 def test_every_pod_with_metrics_is_scraped_once_and_reachable_for_prometheus_alone(scraped):
-    policies = [each.inputs for each in scraped.of_type("kubernetes:networking.k8s.io/v1:NetworkPolicy")]
+    policies = [
+        each.inputs for each in scraped.of_type("kubernetes:networking.k8s.io/v1:NetworkPolicy")
+    ]
     found = list(scrapes(scraped))
     assert {name: ports for name, _, ports in found} == {
         "Deployment gateway": [8081],
@@ -101,7 +121,10 @@ def test_every_pod_with_metrics_is_scraped_once_and_reachable_for_prometheus_alo
 def test_series_say_which_model_and_engine_they_are_of(scraped):
     monitor = scraped.one(MONITOR, "models-triton").inputs
     [endpoint] = monitor["spec"]["podMetricsEndpoints"]
-    assert {each["targetLabel"]: each.get("replacement") for each in endpoint["relabelings"]} == {"model": None, "engine": "triton"}
+    assert {each["targetLabel"]: each.get("replacement") for each in endpoint["relabelings"]} == {
+        "model": None,
+        "engine": "triton",
+    }
     assert monitor["metadata"]["labels"]["release"] == "stack"
 
 
@@ -111,14 +134,29 @@ def test_exporters_are_scraped_in_their_own_namespace(scraped):
         for each in scraped.of_type(MONITOR)
         if each.name.startswith("exporter-")
     }
-    assert places == {"exporter-keda": ["keda"], "exporter-dcgm": ["gpu-operator"], "exporter-gaudi": ["habana-system"]}
+    assert places == {
+        "exporter-keda": ["keda"],
+        "exporter-dcgm": ["gpu-operator"],
+        "exporter-gaudi": ["habana-system"],
+    }
 
 
 def test_engines_that_can_send_traces_do_and_reach_the_collector_alone(scraped):
-    policies = [each.inputs for each in scraped.of_type("kubernetes:networking.k8s.io/v1:NetworkPolicy")]
-    of = {name.removeprefix("Deployment "): template for name, template in templates(scraped) if name.startswith("Deployment ")}
+    policies = [
+        each.inputs for each in scraped.of_type("kubernetes:networking.k8s.io/v1:NetworkPolicy")
+    ]
+    of = {
+        name.removeprefix("Deployment "): template
+        for name, template in templates(scraped)
+        if name.startswith("Deployment ")
+    }
     reached = {
-        name: reaches(NetworkEndpoint(name, "inference", each["metadata"]["labels"]), COLLECTOR, 4318, policies)
+        name: reaches(
+            NetworkEndpoint(name, "inference", each["metadata"]["labels"]),
+            COLLECTOR,
+            4318,
+            policies,
+        )
         for name, each in of.items()
     }
     assert reached == {"gateway": False, "llama-3-8b": True, "vision": True}
@@ -127,19 +165,24 @@ def test_engines_that_can_send_traces_do_and_reach_the_collector_alone(scraped):
     env = {each["name"]: each.get("value") for each in chat["env"]}
     assert (env["OTEL_TRACES_SAMPLER_ARG"], env["OTEL_SERVICE_NAME"]) == ("0.1", "llama-3-8b")
     assert "--trace-config=rate=10" in vision["args"]
-    assert "--trace-config=opentelemetry,url=http://collector.tracing.svc:4318/v1/traces" in vision["args"]
+    assert (
+        "--trace-config=opentelemetry,url=http://collector.tracing.svc:4318/v1/traces"
+        in vision["args"]
+    )
 
 
 def test_scalers_log_in_with_the_secret(scraped, plain):
     login = scraped.one("kubernetes:keda.sh/v1alpha1:TriggerAuthentication").inputs
-    assert {each["parameter"]: (each["name"], each["key"]) for each in login["spec"]["secretTargetRef"]} == {
+    assert {
+        each["parameter"]: (each["name"], each["key"]) for each in login["spec"]["secretTargetRef"]
+    } == {
         "username": ("prom", "username"),
         "password": ("prom", "password"),
     }
     triggers = scraped.one("kubernetes:keda.sh/v1alpha1:ScaledObject").inputs["spec"]["triggers"]
-    assert {(each["authenticationRef"]["name"], each["metadata"]["authModes"]) for each in triggers} == {
-        (login["metadata"]["name"], "basic")
-    }
+    assert {
+        (each["authenticationRef"]["name"], each["metadata"]["authModes"]) for each in triggers
+    } == {(login["metadata"]["name"], "basic")}
     [needed] = [each for each in required_secrets(scraped, "inference") if each.name == "prom"]
     assert needed.keys == ("password", "username")
     assert not plain.of_type("kubernetes:keda.sh/v1alpha1:TriggerAuthentication")
@@ -149,16 +192,29 @@ def test_scalers_log_in_with_the_secret(scraped, plain):
 def test_annotations_mark_the_pods_instead_of_objects():
     recording = whole(scrape={"by": "annotations", "preheats": True})
     assert not recording.of_type(MONITOR)
-    marked = {name: template["metadata"].get("annotations", {}) for name, template in templates(recording)}
+    marked = {
+        name: template["metadata"].get("annotations", {}) for name, template in templates(recording)
+    }
     ports = {name: each.get("prometheus.io/port") for name, each in marked.items()}
-    assert (ports["Deployment vision"], ports["head of tuned"], ports["Deployment gateway"]) == ("8002", "8080", "8081")
+    assert (ports["Deployment vision"], ports["head of tuned"], ports["Deployment gateway"]) == (
+        "8002",
+        "8080",
+        "8081",
+    )
     assert None not in ports.values()
 
 
 def test_a_stack_that_asks_for_nothing_gets_nothing(plain):
     text = str([each.inputs for each in plain])
     assert "serve_metrics" not in str([each.inputs for each in whole(scrape={})])
-    for word in ("PodMonitor", "prometheus.io/", "otlp", "trace-config", "answers.js", "serve_metrics"):
+    for word in (
+        "PodMonitor",
+        "prometheus.io/",
+        "otlp",
+        "trace-config",
+        "answers.js",
+        "serve_metrics",
+    ):
         assert word not in text
 
 

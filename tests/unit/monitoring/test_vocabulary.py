@@ -1,4 +1,6 @@
-"""The vocabulary rests on pinned metrics only, and every rule and alert reads metrics that are pinned or recorded."""
+"""The vocabulary rests on pinned metrics only, and every rule and alert reads metrics that are
+pinned or recorded.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,27 @@ _SUFFIXES = {"histogram": ("_bucket", "_sum", "_count")}
 
 def names_in(expression: str) -> set[str]:
     """The metrics that a PromQL expression reads."""
-    bare = re.sub(r"\b(by|on|without|ignoring|group_left)\s*\([^)]*\)", " ", re.sub(r'"(\\.|[^"])*"', " ", expression))
+    bare = re.sub(
+        r"\b(by|on|without|ignoring|group_left)\s*\([^)]*\)",
+        " ",
+        re.sub(r'"(\\.|[^"])*"', " ", expression),
+    )
     bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]", " ", bare)
-    return {each for each in re.findall(r"[A-Za-z_:][A-Za-z0-9_:]*", bare) if not _LANGUAGE.fullmatch(each)}
+    return {
+        each
+        for each in re.findall(r"[A-Za-z_:][A-Za-z0-9_:]*", bare)
+        if not _LANGUAGE.fullmatch(each)
+    }
 
 
 def readable(engines) -> set[str]:
     pinned = [VOCABULARY["metrics"], *(engine_metrics(engine)["metrics"] for engine in engines)]
-    return {f"{name}{suffix}" for each in pinned for name, kind in each.items() for suffix in _SUFFIXES.get(kind, ("",))}
+    return {
+        f"{name}{suffix}"
+        for each in pinned
+        for name, kind in each.items()
+        for suffix in _SUFFIXES.get(kind, ("",))
+    }
 
 
 @pytest.mark.parametrize("engine", sorted(MODEL_SPECS))
@@ -44,11 +59,17 @@ def test_terms_of_an_engine_read_its_pinned_metrics(engine):
     kinds = {"sum": "gauge", "mean": "gauge", "rate": "counter", "quantiles": "histogram"}
     for term, selectors in pinned["terms"].items():
         for selector in selectors:
-            assert pinned["metrics"][selector.partition("{")[0]] == kinds[VOCABULARY["terms"][term]["form"]], (term, selector)
+            assert (
+                pinned["metrics"][selector.partition("{")[0]]
+                == kinds[VOCABULARY["terms"][term]["form"]]
+            ), (term, selector)
     timed = [*pinned["terms"].get("ttft_seconds", ()), *pinned["terms"].get("itl_seconds", ())]
     assert {each.partition("{")[0] for each in timed} <= set(pinned["bounds"])
     raw = table(f"components/serving/{engine.replace('-', '_')}/metrics.toml")
-    assert all(re.fullmatch(r"20[0-9]{2}-[01][0-9]", raw[key]) if key == "read" else raw[key] for key in ("version", "source", "read"))
+    assert all(
+        re.fullmatch(r"20[0-9]{2}-[01][0-9]", raw[key]) if key == "read" else raw[key]
+        for key in ("version", "source", "read")
+    )
 
 
 def test_metrics_without_an_engine_have_a_source():
@@ -57,7 +78,10 @@ def test_metrics_without_an_engine_have_a_source():
 
 
 def test_a_stack_has_no_rule_of_an_engine_that_it_lacks():
-    assert not any("nv_" in each["expr"] or "ray_" in each["expr"] for each in vocabulary("inference", {"vllm"}))
+    assert not any(
+        "nv_" in each["expr"] or "ray_" in each["expr"]
+        for each in vocabulary("inference", {"vllm"})
+    )
     assert {each["record"] for each in vocabulary("inference", {"pytriton"})} >= {
         f"{PREFIX}requests:rate5m",
         f"{PREFIX}waiting_requests:sum",
@@ -73,20 +97,30 @@ def test_rules_and_alerts_read_what_is_pinned_or_recorded():
 
 @pytest.fixture(scope="module")
 def ruled():
-    return whole(scrape={}, rules={"runbooks": "https://runbooks.acme.example/"}, labels={"release": "stack"})
+    return whole(
+        scrape={}, rules={"runbooks": "https://runbooks.acme.example/"}, labels={"release": "stack"}
+    )
 
 
 def test_rules_are_an_object_that_the_operator_selects_and_policies_accept(ruled):
     made = ruled.one("kubernetes:monitoring.coreos.com/v1:PrometheusRule").inputs
     assert made["metadata"]["labels"]["release"] == "stack"
-    alerts = {rule["alert"]: rule for group in made["spec"]["groups"] for rule in group["rules"] if "alert" in rule}
-    assert alerts["InferplanErrors"]["annotations"]["runbook_url"] == "https://runbooks.acme.example/errors.md"
+    alerts = {
+        rule["alert"]: rule
+        for group in made["spec"]["groups"]
+        for rule in group["rules"]
+        if "alert" in rule
+    }
+    assert (
+        alerts["InferplanErrors"]["annotations"]["runbook_url"]
+        == "https://runbooks.acme.example/errors.md"
+    )
     assert refusals(ruled) == refusals(whole())
 
 
 def test_an_objective_needs_traffic_or_alerts(tmp_path):
-    from inferplan.operations.project import stack_files
     from inferplan.stackfile.settings import validate
+    from inferplan.workspace.project import stack_files
     from tests.unit.gateway.whole_stack import ROOT
 
     tree = yaml.safe_load((stack_files(ROOT)["local"]).read_text())
@@ -106,15 +140,17 @@ def test_an_objective_needs_traffic_or_alerts(tmp_path):
         return ""
 
     prometheus = {"prometheus": {"namespace": "watch"}}
-    assert "slo is an objective for traffic or for alerts, and the model has neither" in messages({"ttft": "1s"})
+    assert "slo is an objective for traffic or for alerts, and the model has neither" in messages(
+        {"ttft": "1s"}
+    )
     assert "Only alerts watch availability" in messages({"availability": 99.5}, prometheus)
     assert messages({"ttft": "1s", "availability": 99.5}, {**prometheus, "rules": {}}) == ""
 
 
 def test_a_pool_of_a_cloud_has_a_price_and_a_rack_none():
-    from inferplan.operations.project import stack_files
     from inferplan.stackfile.settings import validate
     from inferplan.stackfile.watched import watched
+    from inferplan.workspace.project import stack_files
     from tests.unit.gateway.whole_stack import ROOT
 
     prod = stack_files(ROOT)["prod"]
@@ -129,11 +165,18 @@ STUBS = table("rehearsal/serving/payload/metrics.toml")
 
 @pytest.mark.parametrize("engine", sorted(MODEL_SPECS))
 def test_stubs_of_a_rehearsal_expose_pinned_metrics_and_answer_the_terms(engine):
-    pinned, needs = engine_metrics(engine), table(f"components/serving/{engine.replace('-', '_')}/metrics.toml").get("needs", {})
+    pinned, needs = (
+        engine_metrics(engine),
+        table(f"components/serving/{engine.replace('-', '_')}/metrics.toml").get("needs", {}),
+    )
     exposed = {each["name"]: each["type"] for each in STUBS[STUBS["engines"][engine]]["metrics"]}
     assert exposed.items() <= pinned["metrics"].items()
     # What an engine has only with a setting, or in another of its servers, no stub exposes.
-    others = {name for name in pinned["metrics"] if name.startswith(("nv_", "vllm:"))} if engine in {"tensorrt-llm", "pytriton"} else set()
+    others = (
+        {name for name in pinned["metrics"] if name.startswith(("nv_", "vllm:"))}
+        if engine in {"tensorrt-llm", "pytriton"}
+        else set()
+    )
     for term, selectors in pinned["terms"].items():
         names = {each.partition("{")[0] for each in selectors} - needs.keys() - others
         assert names <= exposed.keys(), term

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from inferplan.components.nodes.accelerators import accelerators
-from inferplan.components.nodes.machines import machines_of
-from inferplan.components.nodes.spec import NodePoolSpec
+from inferplan.components.pools import NodePoolSpec
+from inferplan.hardware.accelerators import accelerators
+from inferplan.hardware.machines import machines_of
 
 _POOL = TypeAdapter(NodePoolSpec)
 _LABEL = st.from_regex(r"[a-z]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True)
@@ -41,9 +41,13 @@ def pools(draw: st.DrawFn):
     if accelerator is not None:
         fields["accelerator"] = accelerator
     if draw(st.booleans()):
-        fields["instanceType"] = draw(named | _shape(accelerator) if provider == "existing" else named)
+        fields["instanceType"] = draw(
+            named | _shape(accelerator) if provider == "existing" else named
+        )
     if draw(st.booleans()):
-        fields["taints"] = draw(st.lists(_TAINT, max_size=3, unique_by=lambda taint: (taint["key"], taint["effect"])))
+        fields["taints"] = draw(
+            st.lists(_TAINT, max_size=3, unique_by=lambda taint: (taint["key"], taint["effect"]))
+        )
     if draw(st.booleans()):
         fields["runtimeClass"] = draw(st.none() | _LABEL)
     if provider == "existing" and draw(st.booleans()):

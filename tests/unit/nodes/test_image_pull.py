@@ -7,8 +7,8 @@ import json
 import pytest
 
 from inferplan.components.handles import Capacity, NodeTarget
-from inferplan.components.nodes.accelerators import Taint
 from inferplan.components.nodes.image_pull import PAUSE_IMAGE, ImagePull
+from inferplan.hardware.accelerators import Taint
 from tests.recorder import declare
 
 SET = "kubernetes:apps/v1:DaemonSet"
@@ -25,7 +25,9 @@ L40S = NodeTarget(
 @pytest.fixture
 def made():
     images = ["docker.io/vllm/vllm-openai:v0.33.0", "nvcr.io/nvidia/tritonserver:26.07-py3"]
-    return declare(lambda: ImagePull("l40s-images", images, target=L40S, namespace="inference")).one(SET)
+    return declare(
+        lambda: ImagePull("l40s-images", images, target=L40S, namespace="inference")
+    ).one(SET)
 
 
 def test_every_image_is_started_once_on_every_node_and_ends_at_once(made):
@@ -37,7 +39,9 @@ def test_every_image_is_started_once_on_every_node_and_ends_at_once(made):
     assert all(each["command"] == ["sh", "-c", ":"] for each in spec["initContainers"])
     assert [each["image"] for each in spec["containers"]] == [PAUSE_IMAGE]
     assert spec["nodeSelector"] == {"inferplan.dev/pool": "l40s"}
-    assert spec["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}]
+    assert spec["tolerations"] == [
+        {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}
+    ]
 
 
 def test_it_asks_for_no_card_sees_none_and_fits_the_restricted_profile(made):

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from inferplan.components.nodes.accelerators import accelerators, lookup
 from inferplan.components.nodes.fake_nodes import fake_nodes
-from inferplan.components.nodes.spec import NodePoolSpec
-from inferplan.stackfile.errors import InvalidStack
+from inferplan.components.pools import NodePoolSpec
+from inferplan.documents.errors import InvalidStack
+from inferplan.hardware.accelerators import accelerators, lookup
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 from tests.unit.serving.models import container_of, vllm
@@ -27,8 +27,14 @@ def pool(**fields: Any) -> NodePoolSpec:
 @pytest.mark.parametrize(
     ("card", "counts"),
     [
-        ("nvidia-a100-40gb", {"1g.5gb": 7, "1g.10gb": 4, "2g.10gb": 3, "3g.20gb": 2, "4g.20gb": 1, "7g.40gb": 1}),
-        ("nvidia-h100", {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "4g.40gb": 1, "7g.80gb": 1}),
+        (
+            "nvidia-a100-40gb",
+            {"1g.5gb": 7, "1g.10gb": 4, "2g.10gb": 3, "3g.20gb": 2, "4g.20gb": 1, "7g.40gb": 1},
+        ),
+        (
+            "nvidia-h100",
+            {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "4g.40gb": 1, "7g.80gb": 1},
+        ),
     ],
 )
 def test_a_card_holds_as_many_slices_as_nvidias_guide_says(card, counts):
@@ -40,7 +46,10 @@ def test_no_division_of_a_card_of_the_table_is_more_than_the_card():
         for profile in card.mig:
             count = card.slices(profile)
             assert 1 <= count <= 7
-            assert count * int(profile.partition(".")[2].removesuffix("gb")) * 1.0 <= card.memory_bytes / 2**30 * 1.08
+            assert (
+                count * int(profile.partition(".")[2].removesuffix("gb")) * 1.0
+                <= card.memory_bytes / 2**30 * 1.08
+            )
 
 
 def test_pods_ask_for_a_slice_by_its_own_name():
@@ -53,7 +62,11 @@ def test_pods_ask_for_a_slice_by_its_own_name():
 
 def test_a_pretend_node_offers_slices_and_is_labelled_like_a_divided_one():
     [node] = fake_nodes("p", pool(mig="1g.10gb"))
-    assert node["status"]["allocatable"]["nvidia.com/mig-1g.10gb"] == node["status"]["capacity"]["nvidia.com/mig-1g.10gb"] == "56"
+    assert (
+        node["status"]["allocatable"]["nvidia.com/mig-1g.10gb"]
+        == node["status"]["capacity"]["nvidia.com/mig-1g.10gb"]
+        == "56"
+    )
     assert "nvidia.com/gpu" not in node["status"]["allocatable"]
     labels = node["metadata"]["labels"]
     assert labels["nvidia.com/mig.strategy"] == "mixed"
@@ -84,19 +97,32 @@ def test_a_slice_that_the_card_does_not_have_is_refused(fields, said):
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ({"tensorParallelSize": 2, "weights": {"store": "s", "path": "m"}}, "MIG slices, which cannot work together"),
-        ({"weights": {"store": "s", "path": "m", "size": "60Gi"}}, "60Gi of weights do not fit into 1 x 40Gi"),
+        (
+            {"tensorParallelSize": 2, "weights": {"store": "s", "path": "m"}},
+            "MIG slices, which cannot work together",
+        ),
+        (
+            {"weights": {"store": "s", "path": "m", "size": "60Gi"}},
+            "60Gi of weights do not fit into 1 x 40Gi",
+        ),
     ],
 )
 def test_a_model_larger_than_a_slice_is_refused(tmp_path, model, said):
     config = {
         "cluster": {"provider": "simulated"},
-        "nodePools": {"h100": {**H100, "mig": "3g.40gb"}, "system": {"provider": "simulated", "nodes": 1}},
-        "storage": {"s": {"kind": "nfs", "server": "nfs.internal", "path": "/models", "capacity": "1Ti"}},
+        "nodePools": {
+            "h100": {**H100, "mig": "3g.40gb"},
+            "system": {"provider": "simulated", "nodes": 1},
+        },
+        "storage": {
+            "s": {"kind": "nfs", "server": "nfs.internal", "path": "/models", "capacity": "1Ti"}
+        },
         "models": {"chat": {"engine": "vllm", "pool": "h100", **model}},
     }
     path = tmp_path / "Pulumi.test.yaml"
-    path.write_text(json.dumps({"config": {f"inferplan:{key}": value for key, value in config.items()}}))
+    path.write_text(
+        json.dumps({"config": {f"inferplan:{key}": value for key, value in config.items()}})
+    )
     with pytest.raises(InvalidStack) as refused:
         validate(read_stack(path, shown_path="s.yaml"))
     assert said in "\n".join(refused.value.lines)

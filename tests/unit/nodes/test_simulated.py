@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from inferplan.components.naming import MAX_NAME
-from inferplan.components.nodes.fake_nodes import cpu_nodes, fake_nodes, fake_runtime_classes, node_name, runtime_classes_of
-from inferplan.components.nodes.spec import NodePoolSpec
+from inferplan.components.nodes.fake_nodes import (
+    cpu_nodes,
+    fake_nodes,
+    fake_runtime_classes,
+    node_name,
+    runtime_classes_of,
+)
+from inferplan.components.pools import NodePoolSpec
 from inferplan.kube.quantity import bytes_of, millicores_of, size_quantity
 from tests.unit.nodes.pools import pools
 
@@ -32,11 +38,15 @@ def test_a_gaudi_node_offers_cards_and_huge_pages_and_less_memory_for_them():
     }
     assert node["status"]["capacity"]["memory"] == "969932Mi"
     assert node["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
-    assert node["spec"]["taints"] == [{"key": "habana.ai/gaudi", "value": "present", "effect": "NoSchedule"}]
+    assert node["spec"]["taints"] == [
+        {"key": "habana.ai/gaudi", "value": "present", "effect": "NoSchedule"}
+    ]
 
 
 def test_an_nvidia_node_carries_the_labels_of_feature_discovery():
-    labels = fake_nodes("l40s", pool(accelerator="nvidia-l40s", machine="g6e.12xlarge"))[1]["metadata"]["labels"]
+    labels = fake_nodes("l40s", pool(accelerator="nvidia-l40s", machine="g6e.12xlarge"))[1][
+        "metadata"
+    ]["labels"]
     assert (
         labels.items()
         >= {
@@ -57,7 +67,11 @@ def test_an_nvidia_node_carries_the_labels_of_feature_discovery():
 
 def test_nodes_are_spread_over_the_zones_in_turn():
     nodes = fake_nodes("p", pool(nodes=3, zones=["a", "b"]))
-    assert [node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in nodes] == ["a", "b", "a"]
+    assert [node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in nodes] == [
+        "a",
+        "b",
+        "a",
+    ]
 
 
 def test_adopted_nodes_get_no_zone_that_nobody_gave_them():
@@ -68,7 +82,9 @@ def test_adopted_nodes_get_no_zone_that_nobody_gave_them():
 
 def test_the_pool_is_found_by_its_selector_even_where_that_contradicts_the_table():
     selector = {"node.kubernetes.io/instance-type": "rack-4", "rack": "4"}
-    spec = POOL.validate_python({"provider": "existing", "nodes": 2, "accelerator": "gaudi-2", "nodeSelector": selector})
+    spec = POOL.validate_python(
+        {"provider": "existing", "nodes": 2, "accelerator": "gaudi-2", "nodeSelector": selector}
+    )
     for node in fake_nodes("p", spec):
         assert node["metadata"]["labels"].items() >= selector.items()
 
@@ -82,10 +98,21 @@ def test_plain_cpu_nodes_belong_to_no_pool_and_take_every_pod():
 
 
 def test_two_pools_of_one_vendor_share_a_runtime_class():
-    named = runtime_classes_of({"a": pool(accelerator="gaudi-2"), "b": pool(accelerator="gaudi-3"), "c": pool(accelerator="nvidia-l4")})
+    named = runtime_classes_of(
+        {
+            "a": pool(accelerator="gaudi-2"),
+            "b": pool(accelerator="gaudi-3"),
+            "c": pool(accelerator="nvidia-l4"),
+        }
+    )
     assert named == ("habana",)
     assert fake_runtime_classes([*named, "habana"]) == [
-        {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "habana"}, "handler": "habana"}
+        {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": "habana"},
+            "handler": "habana",
+        }
     ]
 
 
@@ -132,9 +159,17 @@ def test_fake_nodes_match_their_pools_target_and_hold_what_it_promises(name, spe
         assert len(node["spec"].get("taints", ())) == len(target.taints)
         offered, whole = node["status"]["allocatable"], node["status"]["capacity"]
         assert offered.keys() == whole.keys()
-        assert millicores_of(offered["cpu"]) == target.capacity.cpu_millicores <= millicores_of(whole["cpu"])
+        assert (
+            millicores_of(offered["cpu"])
+            == target.capacity.cpu_millicores
+            <= millicores_of(whole["cpu"])
+        )
         pages = bytes_of(offered.get("hugepages-2Mi", "0"))
-        assert bytes_of(offered["memory"]) == target.capacity.memory_bytes <= bytes_of(whole["memory"]) - pages
+        assert (
+            bytes_of(offered["memory"])
+            == target.capacity.memory_bytes
+            <= bytes_of(whole["memory"]) - pages
+        )
         if target.accelerator is not None:
             assert int(offered[target.accelerator.resource]) == target.capacity.accelerators >= 1
 

@@ -1,7 +1,8 @@
-"""Compares predictions with published measurements: `python -m tests.unit.predict.accuracy` writes the table and the bands.
+"""Compares predictions with published measurements: `python -m tests.unit.predict.accuracy` writes
+the table and the bands.
 
-The measurements are in `measurements.csv`, each with its source. A load test starts `clients` at once, and each sends requests one
-after the other, so predictions are of the same closed loop.
+The measurements are in `measurements.csv`, each with its source. A load test starts `clients` at
+once, and each sends requests one after the other, so predictions are of the same closed loop.
 """
 
 from __future__ import annotations
@@ -58,14 +59,23 @@ def _comparison(row: dict[str, str], steps: Kernels) -> Comparison:
     lengths = {"prompt": int(row["input"]), "answer": int(row["output"])}
     replica = Replica(steps=steps, cached=0, slots=clients, tokens_per_step=8192, **lengths)
     speed = closed(replica, clients)
-    errors = {"ttft": speed.ttft * 1000 / float(row["ttft_ms"]) - 1, "itl": speed.itl * 1000 / float(row["itl_ms"]) - 1}
+    errors = {
+        "ttft": speed.ttft * 1000 / float(row["ttft_ms"]) - 1,
+        "itl": speed.itl * 1000 / float(row["itl_ms"]) - 1,
+    }
     return Comparison(row, **errors, band=f"{steps.framework}-{steps.system}")
 
 
 def closed(replica: Replica, clients: int) -> Speed:
-    """The mean speed for `clients` that start at once and each send ten requests, one after the other."""
+    """The mean speed for `clients` that start at once and each send ten requests, one after the
+    other.
+    """
     running = float(min(clients, replica.slots))
-    decode, extra, prefill = replica.decode(running), replica.delay(running - 1), replica.prefill(running - 1)
+    decode, extra, prefill = (
+        replica.decode(running),
+        replica.delay(running - 1),
+        replica.prefill(running - 1),
+    )
     rate = running / (prefill + replica.answer * decode)
     ttft = itl = 0.0
     for _ in range(_ROUNDS):
@@ -79,14 +89,20 @@ def closed(replica: Replica, clients: int) -> Speed:
 
 
 def bands(found: list[Comparison]) -> dict[str, tuple[float, float, int]]:
-    """The errors of TTFT and ITL that 80% of the comparisons kept, and their number: of each accelerator with enough, and of all."""
+    """The errors of TTFT and ITL that 80% of the comparisons kept, and their number: of each
+    accelerator with enough, and of all.
+    """
     groups: dict[str, list[Comparison]] = defaultdict(list)
     for each in found:
         if not each.unknown:
             groups[each.band].append(each)
             groups["all"].append(each)
     return {
-        name: (_kept([abs(each.ttft) for each in group]), _kept([abs(each.itl) for each in group]), len(group))
+        name: (
+            _kept([abs(each.ttft) for each in group]),
+            _kept([abs(each.itl) for each in group]),
+            len(group),
+        )
         for name, group in sorted(groups.items())
         if name == "all" or len(group) >= _FEWEST
     }
@@ -114,7 +130,11 @@ def page(found: list[Comparison]) -> Iterator[str]:
         load = f"{row['input']} in, {row['output']} out, {row['clients']} clients"
         accelerators = f"{row['tp']} x {row['accelerator']}"
         source = f"[{row['name']}]({row['link']}), {row['id']}"
-        times = [_cell(row["ttft_ms"], each.ttft), _cell(row["itl_ms"], each.itl)] if not each.unknown else [f"unknown: {each.unknown}", ""]
+        times = (
+            [_cell(row["ttft_ms"], each.ttft), _cell(row["itl_ms"], each.itl)]
+            if not each.unknown
+            else [f"unknown: {each.unknown}", ""]
+        )
         quantization = f" {row['quantization']}" if row["quantization"] else ""
         yield f"| {source} | {accelerators} | {row['version']} | {row['model']}{quantization} | {load} | {times[0]} | {times[1]} |"
     yield "\n| accelerator | measurements | 80% within, TTFT | 80% within, ITL |\n|---|---|---|---|"
@@ -132,7 +152,9 @@ def texts(found: list[Comparison]) -> dict[Path, str]:
     document = _ROOT / "docs" / "prediction.md"
     text = document.read_text(encoding="utf-8")
     start = text.index(_TITLE) if _TITLE in text else len(text)
-    lines = ["# Written by `python -m tests.unit.predict.accuracy`; docs/prediction.md has the comparisons."]
+    lines = [
+        "# Written by `python -m tests.unit.predict.accuracy`; docs/prediction.md has the comparisons."
+    ]
     for name, (ttft, itl, count) in bands(found).items():
         lines += [f"[bands.{name}]", f"ttft = {ttft}", f"itl = {itl}", f"comparisons = {count}", ""]
     return {

@@ -26,7 +26,12 @@ BATCHING: dict[str, Any] = {
     "memoryShare": 0.92,
     "image": "docker.io/vllm/vllm-openai:v0.24.0",
 }
-TRAFFIC: dict[str, Any] = {"requestsPerSecond": 6, "inputTokens": 1024, "outputTokens": 128, "model": LLAMA}
+TRAFFIC: dict[str, Any] = {
+    "requestsPerSecond": 6,
+    "inputTokens": 1024,
+    "outputTokens": 128,
+    "model": LLAMA,
+}
 
 
 def model(**changes: Any) -> dict[str, Any]:
@@ -53,4 +58,7 @@ def stack(facts: dict[str, Any], **pool: Any) -> Subjects:
 
 def library() -> None:
     """Skip a module that asks the library, where only the base is installed."""
-    pytest.importorskip("aiconfigurator_core", reason="pip install --require-hashes -r requirements-predict.lock installs it")
+    pytest.importorskip(
+        "aiconfigurator_core",
+        reason="pip install --require-hashes -r requirements-predict.lock installs it",
+    )

@@ -1,4 +1,6 @@
-"""The simulation against queues whose figures are known, the rules of the HorizontalPodAutoscaler, and incidents."""
+"""The simulation against queues whose figures are known, the rules of the HorizontalPodAutoscaler,
+and incidents.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ def test_a_quiet_replica_is_never_late_and_a_full_one_always():
 
 
 def test_the_wait_for_prompts_is_that_of_an_m_d_1_queue():
-    # P(W > t) tends to C exp(-rt), with load * (exp(r) - 1) = r and C = (1 - load) / (load * exp(r) - 1), t in service times.
+    # P(W > t) tends to C exp(-rt), with load * (exp(r) - 1) = r and C = (1 - load) / (load * exp(r)
+    # - 1), t in service times.
     load, decay = 0.8, 1.0
     for _ in range(200):
         decay = math.log(1 + decay / load)
@@ -69,7 +72,9 @@ def test_replicas_follow_the_load_and_leave_after_the_window():
 
 
 def test_growth_keeps_the_period_of_the_policy():
-    rule = Rule(least=1, most=16, signals={"requests_in_flight": 1.0}, start=600, period=600, window=300)
+    rule = Rule(
+        least=1, most=16, signals={"requests_in_flight": 1.0}, start=600, period=600, window=300
+    )
     outcome = run(30, 3000, rule=rule)
     grown = [second for second, count in outcome.timeline if count > 1]
     assert all(later - earlier >= 600 for earlier, later in itertools.pairwise(grown))
@@ -79,11 +84,18 @@ def test_growth_keeps_the_period_of_the_policy():
 def test_a_lost_node_loses_what_ran_and_what_comes_until_it_is_back():
     rule = Rule(least=1, most=1, start=300)
     alone = run(5, 3600, rule=rule, events=[Event(kind="nodeLost", minute=10)])
-    two = run(5, 3600, rule=Rule(least=2, most=2, start=300), events=[Event(kind="nodeLost", minute=10)])
+    two = run(
+        5, 3600, rule=Rule(least=2, most=2, start=300), events=[Event(kind="nodeLost", minute=10)]
+    )
     # 180 s for the node and 300 s to load, at five requests a second.
     assert alone.lost == pytest.approx(480 * 5, rel=0.1)
     assert 0 <= two.lost < 20
-    notice = run(5, 3600, rule=Rule(least=2, most=2, start=300), events=[Event(kind="spotReclaimed", minute=10)])
+    notice = run(
+        5,
+        3600,
+        rule=Rule(least=2, most=2, start=300),
+        events=[Event(kind="spotReclaimed", minute=10)],
+    )
     assert notice.lost == 0
 
 
@@ -91,7 +103,9 @@ def test_a_lost_node_loses_what_ran_and_what_comes_until_it_is_back():
 def test_a_million_requests_of_a_day_take_less_than_a_minute():
     trace = _poisson(1_000_000 / 86_400, 86_400, 1000, 11)
     began = time.process_time()
-    outcome = Simulation(trace, replica(), Rule(least=2, most=20, signals={"requests_in_flight": 4.0}), (0.5, 0.05)).run()
+    outcome = Simulation(
+        trace, replica(), Rule(least=2, most=20, signals={"requests_in_flight": 4.0}), (0.5, 0.05)
+    ).run()
     assert outcome.requests == 1_000_000
     assert time.process_time() - began < 60
 
@@ -126,7 +140,12 @@ def incident(tmp_path, text=INCIDENT):
 def test_an_incident_tells_one_replica_from_three(tmp_path):
     library()
     found = incident(tmp_path)
-    facts = model(traffic={"requestsPerSecond": 2}, slo={"ttft": "2s", "itl": "100ms"}, drainSeconds=60, rollout="inPlace")
+    facts = model(
+        traffic={"requestsPerSecond": 2},
+        slo={"ttft": "2s", "itl": "100ms"},
+        drainSeconds=60,
+        rollout="inPlace",
+    )
     alone = play(found, facts | {"replicas": 1, "maxReplicas": 1}, POOL, Path())
     three = play(found, facts | {"replicas": 3, "maxReplicas": 3}, POOL, Path())
     assert alone.lost > 1000
@@ -142,11 +161,23 @@ def test_an_incident_tells_one_replica_from_three(tmp_path):
     ("text", "message"),
     [
         ("model = ", "cannot be read: Invalid value"),
-        ('model = "chat"', "node-lost.toml: misses minutes. Correct it as docs/prediction.md shows"),
-        (INCIDENT.replace("nodeLost", "fire"), "event[0].kind is 'fire', which should be 'nodeLost', 'spotReclaimed', "),
+        (
+            'model = "chat"',
+            "node-lost.toml: misses minutes. Correct it as docs/prediction.md shows",
+        ),
+        (
+            INCIDENT.replace("nodeLost", "fire"),
+            "event[0].kind is 'fire', which should be 'nodeLost', 'spotReclaimed', ",
+        ),
         (INCIDENT.replace("factor", "factors"), "event[1].factors is 2, "),
-        (INCIDENT.replace("lost = 100", "lost = -1"), "limits.lost is -1, which should be greater than or equal to 0"),
-        (INCIDENT.replace("minute = 12", "minute = 99"), "event[0].minute is 99, which should be less than minutes, 60. Correct it"),
+        (
+            INCIDENT.replace("lost = 100", "lost = -1"),
+            "limits.lost is -1, which should be greater than or equal to 0",
+        ),
+        (
+            INCIDENT.replace("minute = 12", "minute = 99"),
+            "event[0].minute is 99, which should be less than minutes, 60. Correct it",
+        ),
     ],
 )
 def test_a_wrong_incident_is_one_line_with_place_and_remedy(tmp_path, text, message):
@@ -167,22 +198,31 @@ def test_a_rule_on_another_signal_names_those_that_can_be_simulated():
     with pytest.raises(UnknownSpeedError) as caught:
         play(None, facts, POOL, Path())
     assert str(caught.value).startswith(
-        "the scaling rule follows queueMilliseconds, which cannot be simulated. Simulated are waitingRequests, "
+        "the scaling rule follows queueMilliseconds, which cannot be simulated. Simulated are"
+        " waitingRequests, "
     )
     assert "requestsInFlight" in str(caught.value)
 
 
 def test_requests_spread_at_random_wait_where_the_fewest_requests_would_not():
-    """A Service knows no load: with two slots on each of four replicas, some queues are long while others are empty."""
+    """A Service knows no load: with two slots on each of four replicas, some queues are long while
+    others are empty.
+    """
     outcome = run(16, 3600, rule=Rule(least=4, most=4), slots=2, limits=(0.3, None))
     assert outcome.late_percent > 5
 
 
 def test_a_request_wakes_a_model_without_replicas_and_is_late_but_not_lost():
-    rule = Rule(least=0, most=1, signals={"waiting_requests": 5.0}, start=120, period=120, window=300)
+    rule = Rule(
+        least=0, most=1, signals={"waiting_requests": 5.0}, start=120, period=120, window=300
+    )
     trace = _poisson(1, 600, 1000, 11)
     later = _poisson(1, 600, 1000, 11)
-    quiet = type(trace)(np.concatenate([trace.arrivals, later.arrivals + 3000]), np.tile(trace.prompts, 2), np.tile(trace.answers, 2))
+    quiet = type(trace)(
+        np.concatenate([trace.arrivals, later.arrivals + 3000]),
+        np.tile(trace.prompts, 2),
+        np.tile(trace.answers, 2),
+    )
     outcome = Simulation(quiet, replica(), rule, (1.0, None)).run()
     assert (outcome.lost, outcome.requests) == (0, 1200)
     # Those of the two minutes of each start wait for it.
@@ -193,13 +233,19 @@ def test_a_request_wakes_a_model_without_replicas_and_is_late_but_not_lost():
 
 
 def test_requests_that_wait_for_a_slot_are_in_flight_too():
-    rule = Rule(least=1, most=8, signals={"requests_in_flight": 4.0}, start=15, period=15, window=300)
+    rule = Rule(
+        least=1, most=8, signals={"requests_in_flight": 4.0}, start=15, period=15, window=300
+    )
     assert run(30, 900, rule=rule, slots=2).most_ready == 8
 
 
 def test_a_policy_of_growth_grants_its_limit_in_parts():
-    """From four replicas, eight are allowed within a period: one at once, and the rest as soon as the load asks for it."""
-    rule = Rule(least=4, most=8, signals={"requests_in_flight": 1.0}, start=0, period=600, window=3000)
+    """From four replicas, eight are allowed within a period: one at once, and the rest as soon as
+    the load asks for it.
+    """
+    rule = Rule(
+        least=4, most=8, signals={"requests_in_flight": 1.0}, start=0, period=600, window=3000
+    )
     trace = _multiplied(_poisson(20, 900, 1000, 11), 300, 900, 4)
     ready = [count for _, count in Simulation(trace, replica(), rule, (None, None)).run().timeline]
     assert ready[-1] == 8

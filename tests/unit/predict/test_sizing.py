@@ -8,15 +8,21 @@ from typing import Any
 import pytest
 import yaml
 
-from inferplan.cli import main
-from inferplan.operations import project
+from inferplan.commands import main
 from inferplan.predict.forecast import forecast
 from inferplan.predict.sizing import candidates, gives_up
+from inferplan.workspace import project
 from tests.unit.predict.facts import BATCHING, POOL, library, model
 
 library()
 
-H100 = {**POOL, "accelerator": "nvidia-h100", "accelerators": 8, "machines": ["p5.48xlarge"], "maxNodes": 1}
+H100 = {
+    **POOL,
+    "accelerator": "nvidia-h100",
+    "accelerators": 8,
+    "machines": ["p5.48xlarge"],
+    "maxNodes": 1,
+}
 L40S = {**POOL, "accelerators": 8, "machines": ["g6e.48xlarge"]}
 GAUDI = {**POOL, "accelerator": "gaudi-2"}
 
@@ -33,11 +39,26 @@ def test_the_cheapest_candidate_meets_the_objective_and_fewer_replicas_do_not():
     assert best.forecast.speed.itl <= limits.itl
     assert best.monthly == min(each.monthly for each in (best, *others))
     fewer = forecast(
-        "chat", facts | {"replicas": best.replicas - 1, "accelerators": best.parallel}, L40S if best.pool == "l40s" else H100, Path()
+        "chat",
+        facts | {"replicas": best.replicas - 1, "accelerators": best.parallel},
+        L40S if best.pool == "l40s" else H100,
+        Path(),
     )
-    assert best.replicas == 1 or fewer.speed is None or fewer.speed.itl > limits.itl or fewer.speed.ttft > limits.ttft
-    assert all(any("more a month" in text for text in gives_up(each, best)) for each in others if each.monthly > best.monthly)
-    assert any(each.startswith("gaudi: aiconfigurator 0.12.0 has no measured kernels for gaudi-2") for each in reasons)
+    assert (
+        best.replicas == 1
+        or fewer.speed is None
+        or fewer.speed.itl > limits.itl
+        or fewer.speed.ttft > limits.ttft
+    )
+    assert all(
+        any("more a month" in text for text in gives_up(each, best))
+        for each in others
+        if each.monthly > best.monthly
+    )
+    assert any(
+        each.startswith("gaudi: aiconfigurator 0.12.0 has no measured kernels for gaudi-2")
+        for each in reasons
+    )
 
 
 def test_an_objective_that_nothing_meets_has_no_candidate_and_says_what_is_possible():
@@ -47,14 +68,18 @@ def test_an_objective_that_nothing_meets_has_no_candidate_and_says_what_is_possi
 
 
 def test_weights_need_the_parallel_size_that_they_fit():
-    facts = model(traffic={"model": "meta-llama/Llama-3.1-70B-Instruct"}, slo={"itl": "200ms", "ttft": "5s"})
+    facts = model(
+        traffic={"model": "meta-llama/Llama-3.1-70B-Instruct"}, slo={"itl": "200ms", "ttft": "5s"}
+    )
     best, reasons = found(facts | {"batching": BATCHING}, l40s=L40S)
     assert {each.parallel for each in best} <= {4, 8}
     assert best
     assert any("leaves no KV cache" in each for each in reasons)
 
 
-def test_the_printed_lines_make_a_valid_stack_also_where_the_pool_was_too_small(tmp_path, monkeypatch, capsys):
+def test_the_printed_lines_make_a_valid_stack_also_where_the_pool_was_too_small(
+    tmp_path, monkeypatch, capsys
+):
     def run(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:
             main.run(arguments)

@@ -13,7 +13,9 @@ from inferplan.components.preheat.request import code_key, job_key
 from inferplan.components.preheat.spec import PreheatSpec
 from tests.unit.serving.models import GAUDI2
 
-STORE = ObjectStore(bucket="weights", prefix="llm", endpoint="http://minio:9000", credentials="minio")
+STORE = ObjectStore(
+    bucket="weights", prefix="llm", endpoint="http://minio:9000", credentials="minio"
+)
 SHARE = VolumeClaim(name="shared", origin="nfs://nfs/models")
 DISKS = VolumeClaim(name="disks", nodes=GAUDI2)
 
@@ -21,7 +23,10 @@ DISKS = VolumeClaim(name="disks", nodes=GAUDI2)
 def key(*, request=None, code="code", source=STORE, target=SHARE, **preheat) -> str:
     spec = PreheatSpec.model_validate({"into": "shared", **preheat})
     request = request or {"root": "source:weights/llm"}
-    return job_key(pod_spec(spec, request, source=source, target=target, code=code, labels={"app": "llm"}), target)
+    return job_key(
+        pod_spec(spec, request, source=source, target=target, code=code, labels={"app": "llm"}),
+        target,
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,11 +46,15 @@ def test_what_a_pod_does_not_read_leaves_the_job_alone(change):
 
 
 def test_what_is_known_of_nodes_besides_where_pods_may_land_leaves_the_job_alone():
-    other = replace(GAUDI2, capacity=replace(GAUDI2.capacity, memory_bytes=1), runtime_class="other")
+    other = replace(
+        GAUDI2, capacity=replace(GAUDI2.capacity, memory_bytes=1), runtime_class="other"
+    )
     assert key(target=replace(DISKS, nodes=other)) == key(target=DISKS)
     assert key(target=replace(DISKS, nodes=replace(GAUDI2, nodes=7))) != key(target=DISKS)
     assert key(target=replace(DISKS, nodes=replace(GAUDI2, taints=()))) != key(target=DISKS)
-    assert key(target=replace(DISKS, nodes=replace(GAUDI2, node_selector={"pool": "x"}))) != key(target=DISKS)
+    assert key(target=replace(DISKS, nodes=replace(GAUDI2, node_selector={"pool": "x"}))) != key(
+        target=DISKS
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,13 +94,24 @@ def test_words_about_the_program_leave_it_the_same_program_and_instructions_do_n
 
 
 def reworded(source: str) -> str:
-    """`source` with another text in every docstring that Python finds, and a comment in front of it."""
+    """`source` with another text in every docstring that Python finds, and a comment in front of
+    it.
+    """
     lines = source.splitlines()
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, documented) and ast.get_docstring(node) is not None]
+    nodes = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, documented) and ast.get_docstring(node) is not None
+    ]
     for text in sorted((node.body[0] for node in nodes), key=lambda text: -text.lineno):
         indent = " " * text.col_offset
-        lines[text.lineno - 1 : text.end_lineno] = [f"{indent}# Says:", f'{indent}"""Other, "quoted"', "", f'{indent}words: # here."""']
+        lines[text.lineno - 1 : text.end_lineno] = [
+            f"{indent}# Says:",
+            f'{indent}"""Other, "quoted"',
+            "",
+            f'{indent}words: # here."""',
+        ]
     return "\n".join(lines)
 
 
@@ -102,8 +122,20 @@ def test_every_docstring_of_the_program_is_left_out_of_its_key():
     assert code_key(other) == code_key(files)
 
 
-@pytest.mark.parametrize("value", ['"""a # b"""', "'''a\"b # b'''", r'"a\"# b"', r"'a\'# b'", 'f"{x} # b"', '("c"  # d\n    "# b")'])
+@pytest.mark.parametrize(
+    "value",
+    [
+        '"""a # b"""',
+        "'''a\"b # b'''",
+        r'"a\"# b"',
+        r"'a\'# b'",
+        'f"{x} # b"',
+        '("c"  # d\n    "# b")',
+    ],
+)
 def test_a_text_with_a_hash_is_a_value_and_no_comment(value):
     source = f"def f(x):\n    # What it says.\n    return {value}  # a remark\n"
     assert code_key({"a.py": source}) != code_key({"a.py": source.replace("# b", "# c")})
-    assert code_key({"a.py": source}) == code_key({"a.py": source.replace("remark", "note").replace("What", "How")})
+    assert code_key({"a.py": source}) == code_key(
+        {"a.py": source.replace("remark", "note").replace("What", "How")}
+    )

@@ -16,7 +16,9 @@ LIFETIME = 0.6
 
 
 class Clock:
-    """A clock that stands still unless it is told to go on, so that no holder's life ends because the machine is busy."""
+    """A clock that stands still unless it is told to go on, so that no holder's life ends because
+    the machine is busy.
+    """
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -52,7 +54,9 @@ def lease(tmp_path):
 
 
 def after_beats(holder, clock, count):
-    """An event that is set when `holder` has renewed its lock `count` times; time goes on with each."""
+    """An event that is set when `holder` has renewed its lock `count` times; time goes on with
+    each.
+    """
     over, write, left = threading.Event(), holder._write, [count]
 
     def beat(state):
@@ -73,14 +77,18 @@ def test_a_lock_given_back_is_taken_without_waiting(lease):
 
 def test_a_lock_that_is_kept_alive_is_not_taken(lease, tmp_path, clock):
     first, holders = lease("a"), []
-    assert not Lease(tmp_path / "locks", "model", "b", LIFETIME).acquire(after_beats(first, clock, 15), holders.append)
+    assert not Lease(tmp_path / "locks", "model", "b", LIFETIME).acquire(
+        after_beats(first, clock, 15), holders.append
+    )
     assert set(holders) == {"a"}
     assert first.valid()
 
 
 def test_a_lock_whose_holder_died_is_taken_after_its_lifetime(lease, tmp_path, clock):
     (tmp_path / "locks").mkdir()
-    (tmp_path / "locks" / "model.7").write_text(json.dumps({"owner": "dead", "beat": 3, "state": "held"}))
+    (tmp_path / "locks" / "model.7").write_text(
+        json.dumps({"owner": "dead", "beat": 3, "state": "held"})
+    )
     holders = []
 
     def wait(holder):
@@ -91,7 +99,9 @@ def test_a_lock_whose_holder_died_is_taken_after_its_lifetime(lease, tmp_path, c
     assert holders == ["dead"] * 3
 
 
-def test_a_waiter_that_was_held_up_does_not_take_a_lock_that_lived_meanwhile(lease, tmp_path, clock, monkeypatch):
+def test_a_waiter_that_was_held_up_does_not_take_a_lock_that_lived_meanwhile(
+    lease, tmp_path, clock, monkeypatch
+):
     first, stop = lease("a"), threading.Event()
     waiter = Lease(tmp_path / "locks", "model", "b", LIFETIME)
     look, looks = waiter._highest, []
@@ -114,7 +124,9 @@ def test_no_wall_clock_decides_whether_a_lock_is_stale(lease, tmp_path, clock, s
     first = lease("a")
     for path in (tmp_path / "locks").iterdir():
         os.utime(path, (stamp, stamp))
-    assert not Lease(tmp_path / "locks", "model", "b", LIFETIME).acquire(after_beats(first, clock, 12), lambda _holder: None)
+    assert not Lease(tmp_path / "locks", "model", "b", LIFETIME).acquire(
+        after_beats(first, clock, 12), lambda _holder: None
+    )
     assert first.valid()
 
 

@@ -1,4 +1,6 @@
-"""What a mounted directory is taken to hold: everything below it, or a refusal; nothing is left out in silence."""
+"""What a mounted directory is taken to hold: everything below it, or a refusal; nothing is left out
+in silence.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +45,22 @@ def refusal(folder, mount=""):
 def test_links_to_files_and_directories_are_followed_as_rclone_follows_them(model):
     (model / "link.json").symlink_to("config.json")
     (model / "more").symlink_to("sub")
-    assert listed(model) == {"config.json": 2, "link.json": 2, "more/model.gguf": 7, "sub/model.gguf": 7}
+    assert listed(model) == {
+        "config.json": 2,
+        "link.json": 2,
+        "more/model.gguf": 7,
+        "sub/model.gguf": 7,
+    }
 
 
 def test_a_link_to_nothing_is_refused_and_not_left_out(model):
     (model / "sub" / "model-2.gguf").symlink_to("../blobs/0a")
     found = refusal(model)
-    assert (found.code, found.file, found.found) == (Exit.REFUSED, "sub/model-2.gguf", "../blobs/0a")
+    assert (found.code, found.file, found.found) == (
+        Exit.REFUSED,
+        "sub/model-2.gguf",
+        "../blobs/0a",
+    )
 
 
 def test_a_link_that_leads_in_a_circle_is_refused(model):
@@ -70,7 +81,11 @@ def test_what_this_user_may_not_read_is_refused_and_not_left_out(model, closed):
     finally:
         os.seteuid(user)
         (model / closed).chmod(0o755)
-    assert (found.code, found.problem, found.found) == (Exit.SOURCE, "the source cannot be read", "Permission denied")
+    assert (found.code, found.problem, found.found) == (
+        Exit.SOURCE,
+        "the source cannot be read",
+        "Permission denied",
+    )
     assert found.file is not None
     assert found.file.endswith(closed)
 
@@ -112,7 +127,9 @@ def test_a_link_to_a_blob_elsewhere_in_the_store_is_followed(model):
     assert listed(model, model.parent)["model-2.gguf"] == 7
 
 
-def test_a_batch_of_names_larger_than_a_pipe_reaches_an_rclone_that_starts_slowly(tmp_path, monkeypatch):
+def test_a_batch_of_names_larger_than_a_pipe_reaches_an_rclone_that_starts_slowly(
+    tmp_path, monkeypatch
+):
     shim = tmp_path / "rclone"
     shim.write_text("#!/bin/sh\nsleep 0.4\nwc -l >&2\nexit 1\n")
     shim.chmod(0o755)
@@ -121,4 +138,7 @@ def test_a_batch_of_names_larger_than_a_pipe_reaches_an_rclone_that_starts_slowl
     names = [f"part-{number:04}/file-{number:06}.json" for number in range(5000)]
     # A program that waits for names that never come is killed after ten looks.
     looks = iter([True] * 10)
-    assert rclone.copy("/source", names, tmp_path, streams=1, alive=lambda: next(looks, False)) == "5000"
+    assert (
+        rclone.copy("/source", names, tmp_path, streams=1, alive=lambda: next(looks, False))
+        == "5000"
+    )

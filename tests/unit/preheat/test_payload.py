@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 
 from inferplan.components.preheat.payload.checksums import digest, other_part_sizes, part_sizes
 from inferplan.components.preheat.payload.errors import Exit, PreheatError, scrubbed
-from inferplan.components.preheat.payload.file_checks import check_file, check_index, refuse_names, wanted
+from inferplan.components.preheat.payload.file_checks import (
+    check_file,
+    check_index,
+    refuse_names,
+    wanted,
+)
 from inferplan.components.preheat.payload.manifest import Entry, Manifest, check, loads, read
 from inferplan.components.preheat.payload.progress import duration, size
 from inferplan.components.preheat.payload.request import parse
@@ -49,7 +54,10 @@ def test_the_etag_of_a_multipart_upload_is_the_md5_of_its_parts_md5s(tmp_path):
     found = digest(tmp_path / "f", md5=True, git_sha1=True, parts=part_sizes(len(data), 2))
     assert expected in found.etags
     assert found.sha256 == hashlib.sha256(data).hexdigest()
-    assert found.git_sha1 == hashlib.sha1(b"blob %d\x00" % len(data) + data, usedforsecurity=False).hexdigest()
+    assert (
+        found.git_sha1
+        == hashlib.sha1(b"blob %d\x00" % len(data) + data, usedforsecurity=False).hexdigest()
+    )
 
 
 @pytest.fixture
@@ -61,7 +69,14 @@ def cache(tmp_path):
         (tmp_path / path).write_bytes(data)
         stamp = (tmp_path / path).stat().st_mtime_ns
         entries.append(
-            Entry(path=path, size=len(data), sha256=hashlib.sha256(data).hexdigest(), mtime_ns=stamp, evidence="md5", origin="o")
+            Entry(
+                path=path,
+                size=len(data),
+                sha256=hashlib.sha256(data).hexdigest(),
+                mtime_ns=stamp,
+                evidence="md5",
+                origin="o",
+            )
         )
     manifest = Manifest(content="c", source="s", revision=None, entries=tuple(entries))
     (tmp_path / "READY").write_text(manifest.dumps())
@@ -71,7 +86,10 @@ def cache(tmp_path):
 def test_a_good_cache_has_no_findings_and_its_ready_file_reads_back(cache):
     directory, manifest = cache
     assert read(directory) == Manifest(
-        content="c", source="s", revision=None, entries=tuple(sorted(manifest.entries, key=lambda e: e.path))
+        content="c",
+        source="s",
+        revision=None,
+        entries=tuple(sorted(manifest.entries, key=lambda e: e.path)),
     )
     assert check(directory, manifest, every_byte=True) == []
 
@@ -83,10 +101,14 @@ def test_a_quick_check_reads_only_what_was_touched_and_a_full_one_everything(cac
     data = bytearray(path.read_bytes())
     data[500] ^= 1
     path.write_bytes(data)
-    assert [f.path for f in check(directory, manifest, every_byte=False)] == ["sub/model.safetensors"]
+    assert [f.path for f in check(directory, manifest, every_byte=False)] == [
+        "sub/model.safetensors"
+    ]
     os.utime(path, ns=(stamp, stamp))
     assert check(directory, manifest, every_byte=False) == []
-    assert [f.path for f in check(directory, manifest, every_byte=True)] == ["sub/model.safetensors"]
+    assert [f.path for f in check(directory, manifest, every_byte=True)] == [
+        "sub/model.safetensors"
+    ]
 
 
 @given(st.binary(max_size=200) | st.text().map(str.encode))
@@ -97,12 +119,24 @@ def test_a_damaged_ready_file_is_refused_and_never_a_traceback(data):
 
 @given(
     st.recursive(
-        st.none() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner)
+        st.none() | st.integers() | st.text(max_size=5),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner),
     )
 )
 def test_json_that_is_no_ready_file_is_refused_and_never_a_traceback(value):
     with pytest.raises(PreheatError, match="not a READY file"):
-        loads(json.dumps({"format": "inferplan.dev/ready.v1", "files": value, "bytes": 1, "source": "s", "revision": None}), "READY")
+        loads(
+            json.dumps(
+                {
+                    "format": "inferplan.dev/ready.v1",
+                    "files": value,
+                    "bytes": 1,
+                    "source": "s",
+                    "revision": None,
+                }
+            ),
+            "READY",
+        )
 
 
 def test_globs_choose_files_and_exclude_wins():
@@ -123,7 +157,14 @@ def test_a_file_that_is_also_a_directory_is_refused():
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\x00" * 8, struct.pack("<Q", 1 << 40), struct.pack("<Q", 2) + b"[]", struct.pack("<Q", 3) + b"{x}"]
+    "data",
+    [
+        b"",
+        b"\x00" * 8,
+        struct.pack("<Q", 1 << 40),
+        struct.pack("<Q", 2) + b"[]",
+        struct.pack("<Q", 3) + b"{x}",
+    ],
 )
 def test_what_is_no_safetensors_file_is_refused(tmp_path, data):
     (tmp_path / "m.safetensors").write_bytes(data)
@@ -156,12 +197,25 @@ def test_a_header_is_scrubbed_whole_and_so_is_the_secret_in_it(monkeypatch):
 
 
 def test_figures_read_as_a_human_writes_them():
-    assert [size(0), size(1023), size(1024), size(3 << 30)] == ["0 B", "1023 B", "1.0 KiB", "3.0 GiB"]
+    assert [size(0), size(1023), size(1024), size(3 << 30)] == [
+        "0 B",
+        "1023 B",
+        "1.0 KiB",
+        "3.0 GiB",
+    ]
     assert [duration(0.2), duration(61), duration(7260)] == ["1 s", "1 min 1 s", "2 h 1 min"]
 
 
 def test_a_request_says_who_reads_the_directory():
-    text = json.dumps({"kind": "remote", "root": "source:b/m", "target": "/target", "directory": "m/0123-r4", "job": "llama"})
+    text = json.dumps(
+        {
+            "kind": "remote",
+            "root": "source:b/m",
+            "target": "/target",
+            "directory": "m/0123-r4",
+            "job": "llama",
+        }
+    )
     request = parse(text, "inference")
     assert (request.user, request.content) == ("inference.llama", "m.0123")
 
@@ -177,13 +231,21 @@ def test_a_server_refuses_a_directory_without_ready_and_says_what_to_do(tmp_path
     assert "raise preheat.round" in refused.stderr
 
 
-@pytest.mark.parametrize("damage", ["none", "a shard deleted", "a shard cut off", "a file too many", "a file of an NFS client"])
-def test_a_server_refuses_a_directory_in_which_a_file_is_missing_or_of_another_size(tmp_path, damage):
+@pytest.mark.parametrize(
+    "damage",
+    ["none", "a shard deleted", "a shard cut off", "a file too many", "a file of an NFS client"],
+)
+def test_a_server_refuses_a_directory_in_which_a_file_is_missing_or_of_another_size(
+    tmp_path, damage
+):
     files = {"config.json": b"{}", "sub/it's a \u00fc.gguf": b"weights", "empty": b""}
     for path, data in files.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(data)
-    entries = [Entry(path=path, size=len(data), sha256="", mtime_ns=0, evidence="md5", origin="") for path, data in files.items()]
+    entries = [
+        Entry(path=path, size=len(data), sha256="", mtime_ns=0, evidence="md5", origin="")
+        for path, data in files.items()
+    ]
     manifest = Manifest(content="c", source="s", revision=None, entries=tuple(entries))
     (tmp_path / "READY").write_text(manifest.dumps())
     (tmp_path / "READY.sizes").write_text(manifest.sizes())

@@ -1,4 +1,6 @@
-"""The Job that a preheat registers: when it is made anew, what its pod may do, what servers get from it."""
+"""The Job that a preheat registers: when it is made anew, what its pod may do, what servers get
+from it.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,33 @@ from dataclasses import replace
 
 import pytest
 
-from inferplan.components.handles import CaBundle, Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
-from inferplan.components.nodes.accelerators import Taint
+from inferplan.components.handles import (
+    CaBundle,
+    Capacity,
+    HubStore,
+    NodeTarget,
+    ObjectStore,
+    VolumeClaim,
+    WebStore,
+)
 from inferplan.components.preheat.preheat_job import PreheatJob
 from inferplan.components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE, PreheatSpec
-from inferplan.components.storage.spec import WeightsSpec
+from inferplan.components.stores import WeightsSpec
+from inferplan.hardware.accelerators import Taint
 from tests.recorder import declare
 
-JOB, MAP, POLICY = "kubernetes:batch/v1:Job", "kubernetes:core/v1:ConfigMap", "kubernetes:networking.k8s.io/v1:NetworkPolicy"
+JOB, MAP, POLICY = (
+    "kubernetes:batch/v1:Job",
+    "kubernetes:core/v1:ConfigMap",
+    "kubernetes:networking.k8s.io/v1:NetworkPolicy",
+)
 S3 = ObjectStore(
-    bucket="acme-weights", prefix="llm", region="eu-central-1", endpoint="http://minio:9000", path_style=True, credentials="minio"
+    bucket="acme-weights",
+    prefix="llm",
+    region="eu-central-1",
+    endpoint="http://minio:9000",
+    path_style=True,
+    credentials="minio",
 )
 
 L40S = NodeTarget(
@@ -36,7 +55,9 @@ def preheat(*, weights=None, spec=None, source=S3, target="shared"):
         lambda: lent.append(
             PreheatJob(
                 "llama",
-                WeightsSpec.model_validate({"store": "weights", "path": "llama-3-8b", "size": "16Gi", **(weights or {})}),
+                WeightsSpec.model_validate(
+                    {"store": "weights", "path": "llama-3-8b", "size": "16Gi", **(weights or {})}
+                ),
                 PreheatSpec.model_validate({"into": "shared", **(spec or {})}),
                 source=source,
                 target=VolumeClaim(name=target) if isinstance(target, str) else target,
@@ -82,7 +103,11 @@ def test_whatever_a_job_cannot_change_is_in_its_name(change):
     assert job(**change).inputs["metadata"]["name"] != job().inputs["metadata"]["name"]
 
 
-@pytest.mark.parametrize("change", [{"spec": {"timeoutSeconds": 7200}}, {"spec": {"ttlSecondsAfterFinished": None}}], ids=str)
+@pytest.mark.parametrize(
+    "change",
+    [{"spec": {"timeoutSeconds": 7200}}, {"spec": {"ttlSecondsAfterFinished": None}}],
+    ids=str,
+)
 def test_what_kubernetes_changes_in_place_repeats_no_transfer(change):
     assert job(**change).inputs["metadata"]["name"] == job().inputs["metadata"]["name"]
     assert job(**change).inputs["spec"] != job().inputs["spec"]
@@ -92,12 +117,20 @@ def test_a_job_that_failed_is_made_again_by_the_next_update():
     assert job().inputs["metadata"]["annotations"]["pulumi.com/replaceUnready"] == "true"
 
 
-@pytest.mark.parametrize("change", [{"weights": {"revision": "v2"}}, {"spec": {"round": 1}}, {"spec": {"exclude": ["*.bin"]}}], ids=str)
+@pytest.mark.parametrize(
+    "change",
+    [{"weights": {"revision": "v2"}}, {"spec": {"round": 1}}, {"spec": {"exclude": ["*.bin"]}}],
+    ids=str,
+)
 def test_other_content_is_another_directory(change):
     assert preheat(**change)[1].sub_path != preheat()[1].sub_path
 
 
-@pytest.mark.parametrize("change", [{"spec": {"cpu": "4"}}, {"target": "other-claim"}, {"spec": {"allowPickle": ["x.bin"]}}], ids=str)
+@pytest.mark.parametrize(
+    "change",
+    [{"spec": {"cpu": "4"}}, {"target": "other-claim"}, {"spec": {"allowPickle": ["x.bin"]}}],
+    ids=str,
+)
 def test_the_same_content_is_the_same_directory(change):
     assert preheat(**change)[1].sub_path == preheat()[1].sub_path
 
@@ -112,8 +145,13 @@ def test_servers_get_the_directory_and_the_job_to_wait_for():
 
 def test_a_finished_job_stays_for_a_month_or_as_long_as_asked_since_a_refresh_makes_a_removed_one_again():
     assert job().inputs["spec"]["ttlSecondsAfterFinished"] == 30 * 24 * 3600
-    assert job(spec={"ttlSecondsAfterFinished": 7200}).inputs["spec"]["ttlSecondsAfterFinished"] == 7200
-    assert "ttlSecondsAfterFinished" not in job(spec={"ttlSecondsAfterFinished": None}).inputs["spec"]
+    assert (
+        job(spec={"ttlSecondsAfterFinished": 7200}).inputs["spec"]["ttlSecondsAfterFinished"]
+        == 7200
+    )
+    assert (
+        "ttlSecondsAfterFinished" not in job(spec={"ttlSecondsAfterFinished": None}).inputs["spec"]
+    )
 
 
 def test_a_job_that_fails_is_tried_again_a_bounded_number_of_times():
@@ -126,18 +164,27 @@ def test_a_job_that_cannot_succeed_is_not_tried_again_and_an_evicted_one_is():
     rules = job().inputs["spec"]["podFailurePolicy"]["rules"]
     assert rules[0]["action"] == "FailJob"
     assert rules[0]["onExitCodes"]["values"] == [2, 3]
-    assert rules[1] == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    assert rules[1] == {
+        "action": "Ignore",
+        "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+    }
 
 
 def seconds(text):
     return int(text.removesuffix("s"))
 
 
-@pytest.mark.parametrize(("size", "deadline"), [("1Gi", 1800), ("16Gi", 1800), ("140Gi", 600 + 2 * 140 * 1024 // 50), (None, 21600)])
+@pytest.mark.parametrize(
+    ("size", "deadline"),
+    [("1Gi", 1800), ("16Gi", 1800), ("140Gi", 600 + 2 * 140 * 1024 // 50), (None, 21600)],
+)
 def test_time_to_give_up_follows_the_size_and_pulumi_waits_longer(size, deadline):
     made = job(weights={"size": size})
     assert made.inputs["spec"]["activeDeadlineSeconds"] == pytest.approx(deadline, abs=2)
-    assert seconds(made.options.custom_timeouts.create) > made.inputs["spec"]["activeDeadlineSeconds"] + 600
+    assert (
+        seconds(made.options.custom_timeouts.create)
+        > made.inputs["spec"]["activeDeadlineSeconds"] + 600
+    )
 
 
 def test_every_container_fits_the_restricted_profile_and_states_what_it_needs():
@@ -149,8 +196,16 @@ def test_every_container_fits_the_restricted_profile_and_states_what_it_needs():
         assert context["allowPrivilegeEscalation"] is False
         assert context["readOnlyRootFilesystem"] is True
         assert context["capabilities"] == {"drop": ["ALL"]}
-        assert set(container["resources"]["requests"]) == set(container["resources"]["limits"]) == {"cpu", "memory"}
-    assert {next(iter(set(volume) - {"name"})) for volume in made["volumes"]} <= {"emptyDir", "configMap", "persistentVolumeClaim"}
+        assert (
+            set(container["resources"]["requests"])
+            == set(container["resources"]["limits"])
+            == {"cpu", "memory"}
+        )
+    assert {next(iter(set(volume) - {"name"})) for volume in made["volumes"]} <= {
+        "emptyDir",
+        "configMap",
+        "persistentVolumeClaim",
+    }
 
 
 def test_the_pod_asks_for_no_accelerator_and_sees_none():
@@ -169,7 +224,9 @@ def test_credentials_are_references_and_never_values():
     variables = env()
     for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         assert variables[key]["valueFrom"] == {"secretKeyRef": {"name": "minio", "key": key}}
-    assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} & set(env(source=ObjectStore(bucket="b-1", prefix="")))
+    assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} & set(
+        env(source=ObjectStore(bucket="b-1", prefix=""))
+    )
 
 
 def test_only_the_endpoints_port_is_opened():
@@ -178,8 +235,12 @@ def test_only_the_endpoints_port_is_opened():
 
 
 def test_an_ambient_identity_may_be_fetched():
-    egress = preheat(source=ObjectStore(bucket="b-1", prefix=""))[0].one(POLICY).inputs["spec"]["egress"]
-    assert {"cidr": "169.254.170.23/32"} in [peer.get("ipBlock") for rule in egress for peer in rule["to"]]
+    egress = (
+        preheat(source=ObjectStore(bucket="b-1", prefix=""))[0].one(POLICY).inputs["spec"]["egress"]
+    )
+    assert {"cidr": "169.254.170.23/32"} in [
+        peer.get("ipBlock") for rule in egress for peer in rule["to"]
+    ]
 
 
 def test_a_share_as_a_source_is_mounted_read_only_and_opens_nothing():
@@ -225,7 +286,8 @@ DISKS = VolumeClaim(name="nvme-0a", origin="disk://l40s/mnt/nvme", nodes=L40S)
 
 
 @pytest.mark.parametrize(
-    ("source", "ports"), [(WEB, [8443]), (HUB, [443]), (replace(HUB, endpoint="http://hub.internal:8080"), [443, 8080])]
+    ("source", "ports"),
+    [(WEB, [8443]), (HUB, [443]), (replace(HUB, endpoint="http://hub.internal:8080"), [443, 8080])],
 )
 def test_only_the_ports_of_a_server_are_opened_and_the_metadata_address_is_not(source, ports):
     [rule] = preheat(source=source)[0].one(POLICY).inputs["spec"]["egress"]
@@ -235,7 +297,10 @@ def test_only_the_ports_of_a_server_are_opened_and_the_metadata_address_is_not(s
 
 @pytest.mark.parametrize(
     ("source", "variable", "secret"),
-    [(WEB, "HTTP_AUTHORIZATION", {"name": "mirror", "key": "AUTHORIZATION"}), (HUB, "HF_TOKEN", {"name": "hub", "key": "HF_TOKEN"})],
+    [
+        (WEB, "HTTP_AUTHORIZATION", {"name": "mirror", "key": "AUTHORIZATION"}),
+        (HUB, "HF_TOKEN", {"name": "hub", "key": "HF_TOKEN"}),
+    ],
     ids=["http", "hub"],
 )
 def test_the_right_to_read_a_server_is_a_reference(source, variable, secret):
@@ -251,15 +316,22 @@ def test_a_hub_is_read_with_an_image_that_has_its_client_unless_another_is_named
     assert env(source=HUB)["HF_ENDPOINT"]["value"] == "https://huggingface.co"
 
 
-@pytest.mark.parametrize("change", [{"url": "https://other.example"}, {"credentials": "other"}], ids=str)
+@pytest.mark.parametrize(
+    "change", [{"url": "https://other.example"}, {"credentials": "other"}], ids=str
+)
 def test_another_server_is_another_job(change):
-    assert job(source=replace(WEB, **change)).inputs["metadata"]["name"] != job(source=WEB).inputs["metadata"]["name"]
+    assert (
+        job(source=replace(WEB, **change)).inputs["metadata"]["name"]
+        != job(source=WEB).inputs["metadata"]["name"]
+    )
 
 
 def test_other_named_files_are_another_directory():
     named = {"weights": {"files": {"config.json": "0" * 64}}, "source": WEB}
     assert preheat(source=WEB)[1].sub_path != preheat(**named)[1].sub_path
-    assert json.loads(env(**named)["PREHEAT_REQUEST"]["value"])["files"] == {"config.json": "0" * 64}
+    assert json.loads(env(**named)["PREHEAT_REQUEST"]["value"])["files"] == {
+        "config.json": "0" * 64
+    }
 
 
 def test_disks_of_nodes_are_filled_by_one_pod_on_each_node_of_the_pool():
@@ -267,10 +339,15 @@ def test_disks_of_nodes_are_filled_by_one_pod_on_each_node_of_the_pool():
     assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 3, 3)
     made = spec["template"]["spec"]
     assert made["nodeSelector"] == {"inferplan.dev/pool": "l40s"}
-    assert made["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}]
+    assert made["tolerations"] == [
+        {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}
+    ]
     [apart] = made["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert apart["topologyKey"] == "kubernetes.io/hostname"
-    assert apart["labelSelector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+    assert (
+        apart["labelSelector"]["matchLabels"].items()
+        <= spec["template"]["metadata"]["labels"].items()
+    )
 
 
 def test_pods_on_accelerator_nodes_ask_for_no_card_and_see_none():
@@ -278,28 +355,47 @@ def test_pods_on_accelerator_nodes_ask_for_no_card_and_see_none():
     for container in made["containers"] + made["initContainers"]:
         assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in container["env"]
         assert set(container["resources"]["limits"]) == {"cpu", "memory"}
-    assert {next(iter(set(volume) - {"name"})) for volume in made["volumes"]} <= {"emptyDir", "configMap", "persistentVolumeClaim"}
+    assert {next(iter(set(volume) - {"name"})) for volume in made["volumes"]} <= {
+        "emptyDir",
+        "configMap",
+        "persistentVolumeClaim",
+    }
 
 
 def test_another_number_of_nodes_is_another_job_and_the_same_directory():
     more = replace(DISKS, nodes=replace(L40S, nodes=4))
-    assert job(target=more).inputs["metadata"]["name"] != job(target=DISKS).inputs["metadata"]["name"]
+    assert (
+        job(target=more).inputs["metadata"]["name"] != job(target=DISKS).inputs["metadata"]["name"]
+    )
     assert preheat(target=more)[1].sub_path == preheat(target=DISKS)[1].sub_path
 
 
-SECRET_CA, MAPPED_CA = CaBundle(kind="Secret", name="acme-ca", key="root.pem"), CaBundle(kind="ConfigMap", name="acme-ca")
+SECRET_CA, MAPPED_CA = (
+    CaBundle(kind="Secret", name="acme-ca", key="root.pem"),
+    CaBundle(kind="ConfigMap", name="acme-ca"),
+)
 
 
-@pytest.mark.parametrize("source", [replace(S3, endpoint="https://minio:9000"), WEB, HUB], ids=["s3", "http", "hub"])
+@pytest.mark.parametrize(
+    "source", [replace(S3, endpoint="https://minio:9000"), WEB, HUB], ids=["s3", "http", "hub"]
+)
 @pytest.mark.parametrize(
     ("ca", "volume"),
     [
-        (SECRET_CA, {"secret": {"secretName": "acme-ca", "items": [{"key": "root.pem", "path": "ca.crt"}]}}),
-        (MAPPED_CA, {"configMap": {"name": "acme-ca", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}),
+        (
+            SECRET_CA,
+            {"secret": {"secretName": "acme-ca", "items": [{"key": "root.pem", "path": "ca.crt"}]}},
+        ),
+        (
+            MAPPED_CA,
+            {"configMap": {"name": "acme-ca", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        ),
     ],
     ids=["Secret", "ConfigMap"],
 )
-def test_the_certificates_of_a_private_ca_are_mounted_read_only_and_nothing_beside_them(source, ca, volume):
+def test_the_certificates_of_a_private_ca_are_mounted_read_only_and_nothing_beside_them(
+    source, ca, volume
+):
     made = pod(source=replace(source, ca=ca))
     assert [each for each in made["volumes"] if each["name"] == "ca"] == [{"name": "ca", **volume}]
     [container] = made["containers"]
@@ -311,11 +407,18 @@ def test_the_certificates_of_a_private_ca_are_mounted_read_only_and_nothing_besi
 
 @pytest.mark.parametrize("source", [S3, WEB, HUB], ids=["s3", "http", "hub"])
 def test_another_ca_is_another_job_and_the_same_content(source):
-    made = [(job(source=replace(source, ca=ca)), preheat(source=replace(source, ca=ca))[1].sub_path) for ca in (None, SECRET_CA, MAPPED_CA)]
+    made = [
+        (job(source=replace(source, ca=ca)), preheat(source=replace(source, ca=ca))[1].sub_path)
+        for ca in (None, SECRET_CA, MAPPED_CA)
+    ]
     assert len({each.inputs["metadata"]["name"] for each, _ in made}) == len(made)
     assert len({path for _, path in made}) == 1
     requests = {
-        next(e["value"] for e in j.inputs["spec"]["template"]["spec"]["containers"][0]["env"] if e["name"] == "PREHEAT_REQUEST")
+        next(
+            e["value"]
+            for e in j.inputs["spec"]["template"]["spec"]["containers"][0]["env"]
+            if e["name"] == "PREHEAT_REQUEST"
+        )
         for j, _ in made
     }
     assert len(requests) == 1

@@ -11,7 +11,9 @@ import pytest
 from inferplan.components.preheat.payload import progress as module
 from inferplan.components.preheat.payload.progress import Progress, exposition
 
-SAMPLE = re.compile(r'^inferplan_preheat_[a-z_]+\{model="((?:[^"\\\n]|\\["\\n])*)"(?:,state="[a-z]+")?\} -?[0-9.]+$')
+SAMPLE = re.compile(
+    r'^inferplan_preheat_[a-z_]+\{model="((?:[^"\\\n]|\\["\\n])*)"(?:,state="[a-z]+")?\} -?[0-9.]+$'
+)
 STATUS = {
     "job": "llama",
     "state": "running",
@@ -80,7 +82,9 @@ def test_a_phase_without_bytes_is_told_by_its_name(progress):
     assert progress.line() == "listing the source"
 
 
-def test_the_end_of_a_run_is_in_the_log_the_status_the_metrics_and_the_last_words(progress, tmp_path, capsys):
+def test_the_end_of_a_run_is_in_the_log_the_status_the_metrics_and_the_last_words(
+    progress, tmp_path, capsys
+):
     progress.begin("copying", 10, 10)
     progress.end("failed", "not READY: x.bin: no", code=3)
     assert capsys.readouterr().out == "llama: not READY: x.bin: no\n"
@@ -91,7 +95,9 @@ def test_the_end_of_a_run_is_in_the_log_the_status_the_metrics_and_the_last_word
     assert (tmp_path / "termination-log").read_text() == "not READY: x.bin: no"
 
 
-def test_figures_are_replaced_in_one_step_and_nothing_that_a_collector_would_read_lies_beside_them(progress, tmp_path):
+def test_figures_are_replaced_in_one_step_and_nothing_that_a_collector_would_read_lies_beside_them(
+    progress, tmp_path
+):
     for _ in range(3):
         progress.save("running")
     assert [path.name for path in (tmp_path / "private" / "metrics").iterdir()] == ["llama.prom"]
@@ -107,7 +113,9 @@ def test_last_words_hold_no_credential(progress, tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-canary")
     progress.end("failed", "canary-canary", code=5)
     assert "canary" not in (tmp_path / "termination-log").read_text()
-    assert "canary" not in json.dumps([path.read_text() for path in tmp_path.rglob("*") if path.is_file()])
+    assert "canary" not in json.dumps(
+        [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    )
 
 
 def test_a_report_that_is_being_written_does_not_take_the_place_of_the_end(tmp_path, monkeypatch):

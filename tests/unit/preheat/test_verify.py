@@ -16,8 +16,17 @@ def cache(tmp_path):
     directory.mkdir(parents=True)
     (directory / "config.json").write_bytes(b"{}")
     stamp = (directory / "config.json").stat().st_mtime_ns
-    entry = Entry(path="config.json", size=2, sha256=hashlib.sha256(b"{}").hexdigest(), mtime_ns=stamp, evidence="md5", origin="o")
-    (directory / "READY").write_text(Manifest(content="c", source="s", revision=None, entries=(entry,)).dumps())
+    entry = Entry(
+        path="config.json",
+        size=2,
+        sha256=hashlib.sha256(b"{}").hexdigest(),
+        mtime_ns=stamp,
+        evidence="md5",
+        origin="o",
+    )
+    (directory / "READY").write_text(
+        Manifest(content="c", source="s", revision=None, entries=(entry,)).dumps()
+    )
     return directory
 
 

@@ -20,29 +20,52 @@ TARGETS = {"l40s": L40S, "gaudi2": GAUDI2}
 
 
 def queue(**written: Any) -> QueueSpec:
-    return QueueSpec.model_validate({"pools": {"l40s": {"accelerators": 4}, "gaudi2": {}}, **written})
+    return QueueSpec.model_validate(
+        {"pools": {"l40s": {"accelerators": 4}, "gaudi2": {}}, **written}
+    )
 
 
 def made(kind: str, spec: QueueSpec) -> Any:
-    recording = declare(lambda: Queues("queues", {"serving": spec}, targets=TARGETS, scope="models", namespace="models"))
+    recording = declare(
+        lambda: Queues(
+            "queues", {"serving": spec}, targets=TARGETS, scope="models", namespace="models"
+        )
+    )
     return recording.one(f"kubernetes:kueue.x-k8s.io/v1beta2:{kind}").inputs
 
 
 def test_every_pool_hands_out_every_covered_resource_in_the_same_order_and_nothing_of_what_it_lacks():
     [group] = made("ClusterQueue", queue())["spec"]["resourceGroups"]
-    assert group["coveredResources"] == ["cpu", "memory", "habana.ai/gaudi", "nvidia.com/gpu", "hugepages-2Mi", "ephemeral-storage"]
+    assert group["coveredResources"] == [
+        "cpu",
+        "memory",
+        "habana.ai/gaudi",
+        "nvidia.com/gpu",
+        "hugepages-2Mi",
+        "ephemeral-storage",
+    ]
     for flavor in group["flavors"]:
         assert [each["name"] for each in flavor["resources"]] == group["coveredResources"]
-    quota = {flavor["name"]: {each["name"]: each["nominalQuota"] for each in flavor["resources"]} for flavor in group["flavors"]}
-    assert (quota["models-l40s"]["nvidia.com/gpu"], quota["models-l40s"]["habana.ai/gaudi"]) == ("4", "0")
-    assert quota["models-gaudi2"]["habana.ai/gaudi"] == str(GAUDI2.nodes * GAUDI2.capacity.accelerators)
+    quota = {
+        flavor["name"]: {each["name"]: each["nominalQuota"] for each in flavor["resources"]}
+        for flavor in group["flavors"]
+    }
+    assert (quota["models-l40s"]["nvidia.com/gpu"], quota["models-l40s"]["habana.ai/gaudi"]) == (
+        "4",
+        "0",
+    )
+    assert quota["models-gaudi2"]["habana.ai/gaudi"] == str(
+        GAUDI2.nodes * GAUDI2.capacity.accelerators
+    )
 
 
 def test_cpu_and_memory_follow_the_cards_unless_they_are_written():
     half = quota_amounts(PoolQuota.model_validate({"accelerators": 4}), L40S)
     assert half["cpu"] == L40S.capacity.cpu_millicores * L40S.nodes // 2
     assert half["memory"] % 2**20 == 0
-    written = quota_amounts(PoolQuota.model_validate({"accelerators": 4, "cpu": "3", "memory": "7Gi", "pods": 9}), L40S)
+    written = quota_amounts(
+        PoolQuota.model_validate({"accelerators": 4, "cpu": "3", "memory": "7Gi", "pods": 9}), L40S
+    )
     assert (written["cpu"], written["memory"], written["pods"]) == (3000, 7 * 2**30, 9)
 
 
@@ -60,14 +83,22 @@ def test_quantities_are_exact():
 def test_a_queue_is_open_to_its_own_namespace_and_its_objects_of_the_cluster_are_called_after_it():
     inputs = made("ClusterQueue", queue(cohort="acme"))
     assert inputs["metadata"]["name"] == "models-serving"
-    assert inputs["spec"]["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "models"}}
+    assert inputs["spec"]["namespaceSelector"] == {
+        "matchLabels": {"kubernetes.io/metadata.name": "models"}
+    }
     assert inputs["spec"]["cohortName"] == "acme"
     local = made("LocalQueue", queue())
-    assert (local["metadata"]["name"], local["spec"]) == ("serving", {"clusterQueue": "models-serving"})
+    assert (local["metadata"]["name"], local["spec"]) == (
+        "serving",
+        {"clusterQueue": "models-serving"},
+    )
 
 
 def test_a_limit_of_cards_stands_at_the_cards_and_nowhere_else():
-    [group] = made("ClusterQueue", queue(cohort="acme", pools={"l40s": {"accelerators": 4, "borrowingLimit": 2}}))["spec"]["resourceGroups"]
+    [group] = made(
+        "ClusterQueue",
+        queue(cohort="acme", pools={"l40s": {"accelerators": 4, "borrowingLimit": 2}}),
+    )["spec"]["resourceGroups"]
     limits = {each["name"]: each.get("borrowingLimit") for each in group["flavors"][0]["resources"]}
     assert {name for name, limit in limits.items() if limit} == {"nvidia.com/gpu"}
 
@@ -84,7 +115,10 @@ def test_a_priority_is_a_class_whose_name_fits_a_label():
         ({"pools": {}}, "at least 1"),
         ({"pools": {"l40s": {"borrowingLimit": 1}}}, "require cohort"),
         ({"preemption": {"reclaimWithinCohort": "Any"}}, "requires cohort"),
-        ({"cohort": "c", "pools": {"l40s": {"accelerators": 2, "lendingLimit": 3}}}, r"lendingLimit \(3\) is more than"),
+        (
+            {"cohort": "c", "pools": {"l40s": {"accelerators": 2, "lendingLimit": 3}}},
+            r"lendingLimit \(3\) is more than",
+        ),
         ({"queueingStrategy": "Fair"}, "BestEffortFIFO"),
     ],
 )
@@ -101,27 +135,38 @@ def test_a_model_in_a_queue_carries_its_label_on_the_workload_and_in_its_pods_an
         assert carrier["labels"][QUEUE_LABEL] == "serving"
         assert carrier["labels"][PRIORITY_LABEL] == "models-serving-online"
     assert QUEUE_LABEL not in workload["spec"]["selector"]["matchLabels"]
-    assert QUEUE_LABEL not in recording.one("kubernetes:core/v1:Service").inputs["metadata"]["labels"]
+    assert (
+        QUEUE_LABEL not in recording.one("kubernetes:core/v1:Service").inputs["metadata"]["labels"]
+    )
     assert queue_labels("models", None, None) == {}
 
 
 @pytest.mark.parametrize(
     ("spec", "kind"),
     [
-        (vllm(tensorParallelSize=8, pipelineParallelSize=2, nnodes=2), "leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"),
+        (
+            vllm(tensorParallelSize=8, pipelineParallelSize=2, nnodes=2),
+            "leaderworkerset.x-k8s.io/v1:LeaderWorkerSet",
+        ),
         (ray(), "ray.io/v1:RayService"),
         (engines(), "batch/v1:Job"),
     ],
 )
 def test_whatever_holds_cards_carries_the_queue_s_label(spec, kind):
     labels = queue_labels("models", "serving", "online")
-    carried = declared(spec, target=H100, queue_labels=labels).one(f"kubernetes:{kind}").inputs["metadata"]["labels"]
+    carried = (
+        declared(spec, target=H100, queue_labels=labels)
+        .one(f"kubernetes:{kind}")
+        .inputs["metadata"]["labels"]
+    )
     assert labels.items() <= carried.items()
 
 
 TERMS = {
     "requiredNodes": [{"key": "topology.kubernetes.io/zone", "values": ["a"]}],
-    "preferredNodes": [{"key": "node.kubernetes.io/instance-type", "operator": "Exists", "weight": 5}],
+    "preferredNodes": [
+        {"key": "node.kubernetes.io/instance-type", "operator": "Exists", "weight": 5}
+    ],
     "apartFrom": ["other"],
     "beside": ["near"],
 }
@@ -133,7 +178,9 @@ def test_terms_of_ones_own_stand_on_top_of_the_pools():
     assert pod["tolerations"]
     nodes, apart = pod["affinity"]["nodeAffinity"], pod["affinity"]["podAntiAffinity"]
     [term] = nodes["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    assert term["matchExpressions"] == [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]
+    assert term["matchExpressions"] == [
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
+    ]
     [preferred] = nodes["preferredDuringSchedulingIgnoredDuringExecution"]
     assert preferred["weight"] == 5
     [other] = apart["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -157,6 +204,10 @@ def test_a_term_that_kubernetes_would_refuse_is_refused(term, said):
 
 def test_a_term_that_no_node_of_the_pool_can_meet_is_a_fault():
     [(key, value)] = L40S.node_selector.items()
-    terms = [{"key": key, "values": ["elsewhere"]}, {"key": key, "values": [value]}, {"key": key, "operator": "DoesNotExist"}]
+    terms = [
+        {"key": key, "values": ["elsewhere"]},
+        {"key": key, "values": [value]},
+        {"key": key, "operator": "DoesNotExist"},
+    ]
     faults = list(AffinitySpec.model_validate({"requiredNodes": terms}).errors_on(L40S))
     assert [fault.path for fault in faults] == [("requiredNodes", 0), ("requiredNodes", 2)]

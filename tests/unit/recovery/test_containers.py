@@ -1,4 +1,6 @@
-"""Namespaces of a stack in Pulumi's state: Pulumi is told to leave them, and they are deleted only when nothing is in them."""
+"""Namespaces of a stack in Pulumi's state: Pulumi is told to leave them, and they are deleted only
+when nothing is in them.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,17 @@ from typing import Any
 
 import pytest
 
-from inferplan.operations.errors import OperationError
-from inferplan.operations.live import LiveCluster, ObjectKey
-from inferplan.operations.updating import containers
-from inferplan.operations.updating.containers import containers_of
+from inferplan.updating import containers
+from inferplan.updating.containers import containers_of
+from inferplan.workspace.errors import OperationError
+from inferplan.workspace.live import LiveCluster, ObjectKey
 
 HOME = ObjectKey("v1", "Namespace", "", "models")
-KINDS = [("namespaces", "Namespace", False), ("configmaps", "ConfigMap", True), ("persistentvolumeclaims", "PersistentVolumeClaim", True)]
+KINDS = [
+    ("namespaces", "Namespace", False),
+    ("configmaps", "ConfigMap", True),
+    ("persistentvolumeclaims", "PersistentVolumeClaim", True),
+]
 
 
 def resource(key: ObjectKey, **more: Any) -> dict[str, Any]:
@@ -33,8 +39,18 @@ def resource(key: ObjectKey, **more: Any) -> dict[str, Any]:
 class Fake:
     """A cluster with `live` objects, and a CLI whose state has `resources`."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, live: list[ObjectKey], resources: list[dict[str, Any]]) -> None:
-        self.live, self.state, self.imported, self.labels = live, {"deployment": {"resources": resources}}, {}, {}
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        live: list[ObjectKey],
+        resources: list[dict[str, Any]],
+    ) -> None:
+        self.live, self.state, self.imported, self.labels = (
+            live,
+            {"deployment": {"resources": resources}},
+            {},
+            {},
+        )
         monkeypatch.setattr(containers, "answer", self.answer)
         monkeypatch.setattr(containers, "_POLL_SECONDS", 0)
 
@@ -50,15 +66,34 @@ class Fake:
         if path == "/api/v1":
             return {
                 "resources": [
-                    {"name": plural, "kind": kind, "namespaced": inside, "verbs": ["list", "delete"]} for plural, kind, inside in KINDS
+                    {
+                        "name": plural,
+                        "kind": kind,
+                        "namespaced": inside,
+                        "verbs": ["list", "delete"],
+                    }
+                    for plural, kind, inside in KINDS
                 ]
             }
         plural = path.rpartition("/")[2]
         kind = {each[0]: each[1] for each in KINDS}[plural]
-        items = [each for each in self.live if each.kind == kind and (not each.namespace or f"/namespaces/{each.namespace}/" in path)]
+        items = [
+            each
+            for each in self.live
+            if each.kind == kind
+            and (not each.namespace or f"/namespaces/{each.namespace}/" in path)
+        ]
         return {
             "items": [
-                {"metadata": {"name": each.name, "namespace": each.namespace, "uid": str(each), "labels": self.labels}} for each in items
+                {
+                    "metadata": {
+                        "name": each.name,
+                        "namespace": each.namespace,
+                        "uid": str(each),
+                        "labels": self.labels,
+                    }
+                }
+                for each in items
             ]
         }
 
@@ -67,23 +102,38 @@ class Fake:
         self.live.clear()
 
     def containers(self, *, kept: bool = False, known: bool = True) -> containers.Containers:
-        return containers_of("s", {}, LiveCluster(self.get) if known else None, self.delete if known else None, kept=kept)
+        return containers_of(
+            "s",
+            {},
+            LiveCluster(self.get) if known else None,
+            self.delete if known else None,
+            kept=kept,
+        )
 
 
 def map_in(name: str) -> ObjectKey:
     return ObjectKey("v1", "ConfigMap", "models", name)
 
 
-def test_a_state_of_an_earlier_version_gets_the_mark_by_which_pulumi_leaves_the_namespace(monkeypatch):
+def test_a_state_of_an_earlier_version_gets_the_mark_by_which_pulumi_leaves_the_namespace(
+    monkeypatch,
+):
     fake = Fake(monkeypatch, [HOME], [resource(HOME), resource(map_in("settings"))])
     held = fake.containers()
     held.check(held.leaving(), "inferplan down s")
     held.protect(held.leaving())
-    assert [each.get("retainOnDelete") for each in fake.imported["deployment"]["resources"]] == [True, None]
+    assert [each.get("retainOnDelete") for each in fake.imported["deployment"]["resources"]] == [
+        True,
+        None,
+    ]
 
 
 def test_objects_of_others_stop_the_command_unless_the_namespace_is_kept(monkeypatch):
-    fake = Fake(monkeypatch, [HOME, map_in("settings"), map_in("theirs")], [resource(HOME), resource(map_in("settings"))])
+    fake = Fake(
+        monkeypatch,
+        [HOME, map_in("settings"), map_in("theirs")],
+        [resource(HOME), resource(map_in("settings"))],
+    )
     with pytest.raises(OperationError, match="ConfigMap theirs") as failed:
         fake.containers().check([HOME], "inferplan down s")
     assert "inferplan down s --keep-namespace" in str(failed.value)
@@ -92,7 +142,11 @@ def test_objects_of_others_stop_the_command_unless_the_namespace_is_kept(monkeyp
 
 
 def test_what_the_stack_only_reads_is_not_its_own(monkeypatch):
-    fake = Fake(monkeypatch, [HOME, map_in("read")], [resource(HOME), resource(map_in("read"), external=True)])
+    fake = Fake(
+        monkeypatch,
+        [HOME, map_in("read")],
+        [resource(HOME), resource(map_in("read"), external=True)],
+    )
     with pytest.raises(OperationError, match="ConfigMap read"):
         fake.containers().check([HOME], "inferplan down s")
 
@@ -107,7 +161,9 @@ def test_what_the_stack_only_reads_is_not_its_own(monkeypatch):
         ([], {"known": False}, "Namespace models stays: without kubectl and a context", True),
     ],
 )
-def test_an_empty_namespace_is_deleted_after_the_destroy_and_any_other_stays(monkeypatch, left, options, text, stays):
+def test_an_empty_namespace_is_deleted_after_the_destroy_and_any_other_stays(
+    monkeypatch, left, options, text, stays
+):
     fake = Fake(monkeypatch, [HOME, *left], [resource(HOME), resource(map_in("settings"))])
     held, said = fake.containers(**options), []
     leaving = held.leaving()
@@ -124,7 +180,9 @@ def test_a_namespace_that_is_still_in_the_state_stays(monkeypatch):
     assert HOME in fake.live
 
 
-def test_the_empty_namespace_that_pulumi_destroy_left_is_deleted_and_that_of_others_is_not(monkeypatch):
+def test_the_empty_namespace_that_pulumi_destroy_left_is_deleted_and_that_of_others_is_not(
+    monkeypatch,
+):
     fake = Fake(monkeypatch, [HOME], [])
     with pytest.raises(OperationError, match="inferplan:adoptNamespace: true"):
         fake.containers().remove_leftovers([HOME], print)
@@ -137,7 +195,9 @@ def test_the_empty_namespace_that_pulumi_destroy_left_is_deleted_and_that_of_oth
     assert fake.live == []
 
 
-def test_an_error_of_the_cli_other_than_an_unknown_stack_is_not_taken_for_an_empty_state(monkeypatch):
+def test_an_error_of_the_cli_other_than_an_unknown_stack_is_not_taken_for_an_empty_state(
+    monkeypatch,
+):
     def answer(*_: object) -> str:
         raise OperationError("pulumi stack export failed: passphrase must be set")
 

@@ -1,4 +1,6 @@
-"""A killed Pulumi may leave the attributes of a checkpoint empty; a recovery deletes those, and nothing else."""
+"""A killed Pulumi may leave the attributes of a checkpoint empty; a recovery deletes those, and
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,15 @@ import json
 
 import pytest
 
-from inferplan.operations.recovery.file_backend import discard_cut_attributes
+from inferplan.workspace.file_backend import discard_cut_attributes
 
 WHOLE = json.dumps({"user.content_type": "text/plain", "md5": "P8vADA=="})
-FILES = ("meta.yaml", "stacks/acme/chat.json", "locks/organization/acme/chat/5f6c.json", "history/acme/chat/chat-1.history.json")
+FILES = (
+    "meta.yaml",
+    "stacks/acme/chat.json",
+    "locks/organization/acme/chat/5f6c.json",
+    "history/acme/chat/chat-1.history.json",
+)
 
 
 @pytest.fixture
@@ -28,7 +35,10 @@ def backend(tmp_path):
 
 
 def attributes(folder):
-    return {str(path.relative_to(folder / ".pulumi")).removesuffix(".attrs") for path in folder.rglob("*.attrs")}
+    return {
+        str(path.relative_to(folder / ".pulumi")).removesuffix(".attrs")
+        for path in folder.rglob("*.attrs")
+    }
 
 
 @pytest.mark.parametrize("text", ["", "{", WHOLE[:-1]])
@@ -50,11 +60,15 @@ def test_the_backend_is_the_one_that_pulumi_uses(backend, tmp_path):
     assert discard_cut_attributes(project, {"PULUMI_HOME": str(home)}) == []
     (home / "credentials.json").write_text(json.dumps({"current": backend(FILES[:1], "").as_uri()}))
     assert len(discard_cut_attributes(project, {"PULUMI_HOME": str(home)})) == 1
-    (project / "Pulumi.yaml").write_text(f"name: acme\nbackend: {{url: {backend(FILES[:2], '').as_uri()}}}\n")
+    (project / "Pulumi.yaml").write_text(
+        f"name: acme\nbackend: {{url: {backend(FILES[:2], '').as_uri()}}}\n"
+    )
     (home / "credentials.json").write_text(json.dumps({"current": "https://api.acme.example"}))
     assert len(discard_cut_attributes(project, {"PULUMI_HOME": str(home)})) == 2
 
 
-@pytest.mark.parametrize("url", ["https://api.acme.example", "s3://acme-state", "file:///nowhere/at/all"])
+@pytest.mark.parametrize(
+    "url", ["https://api.acme.example", "s3://acme-state", "file:///nowhere/at/all"]
+)
 def test_other_backends_are_left_alone(tmp_path, url):
     assert discard_cut_attributes(tmp_path, {"PULUMI_BACKEND_URL": url}) == []

@@ -1,4 +1,6 @@
-"""A destroy that did not finish is recognized by the state or the history that Pulumi 3.255 leaves, and its dead lock is cancelled."""
+"""A destroy that did not finish is recognized by the state or the history that Pulumi 3.255 leaves,
+and its dead lock is cancelled.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,25 @@ from datetime import UTC, datetime
 
 import pytest
 
-from inferplan.operations import project
-from inferplan.operations.recovery import pulumi_stack
+from inferplan.updating import pulumi_stack
+from inferplan.workspace import project
 
-SERVICE = {"urn": "urn:pulumi:chat::inferplan::kubernetes:core/v1:Service::gateway", "type": "kubernetes:core/v1:Service", "custom": True}
-PROVIDER = {"urn": "urn:pulumi:chat::inferplan::pulumi:providers:kubernetes::c", "type": "pulumi:providers:kubernetes", "custom": True}
+SERVICE = {
+    "urn": "urn:pulumi:chat::inferplan::kubernetes:core/v1:Service::gateway",
+    "type": "kubernetes:core/v1:Service",
+    "custom": True,
+}
+PROVIDER = {
+    "urn": "urn:pulumi:chat::inferplan::pulumi:providers:kubernetes::c",
+    "type": "pulumi:providers:kubernetes",
+    "custom": True,
+}
 
 
 def left(monkeypatch, *, history=(), pending=(), declared=(SERVICE["urn"],)):
-    monkeypatch.setattr(pulumi_stack, "answer", lambda _arguments, _environment: json.dumps(list(history)))
+    monkeypatch.setattr(
+        pulumi_stack, "answer", lambda _arguments, _environment: json.dumps(list(history))
+    )
     deployment = {"resources": [PROVIDER, SERVICE], "pending_operations": list(pending)}
     return pulumi_stack._left_by_destroy("chat", deployment, set(declared), {})
 
@@ -39,8 +51,12 @@ def test_updates_and_finished_destroys_left_nothing(monkeypatch):
     assert left(monkeypatch, pending=[{"type": "deleting", "resource": SERVICE}], declared=()) == 0
 
 
-@pytest.mark.parametrize(("pid", "host", "cancels"), [(2**22 + 5, "", True), (0, "", False), (1, "build-7", False)])
-def test_only_the_lock_of_a_process_that_ended_is_cancelled(tmp_path, monkeypatch, pid, host, cancels):
+@pytest.mark.parametrize(
+    ("pid", "host", "cancels"), [(2**22 + 5, "", True), (0, "", False), (1, "build-7", False)]
+)
+def test_only_the_lock_of_a_process_that_ended_is_cancelled(
+    tmp_path, monkeypatch, pid, host, cancels
+):
     # The folder has the name of the project, which in a repository of one's own is not inferplan.
     (tmp_path / "Pulumi.yaml").write_text("name: shop\nruntime: python\n")
     monkeypatch.setattr(project, "SELECTION", project.Selection())
@@ -55,6 +71,11 @@ def test_only_the_lock_of_a_process_that_ended_is_cancelled(tmp_path, monkeypatc
     }
     (folder / "5f6c.json").write_text(json.dumps(lock))
     asked = []
-    monkeypatch.setattr(pulumi_stack, "answer", lambda arguments, _environment: asked.append(arguments) or "")
+    monkeypatch.setattr(
+        pulumi_stack, "answer", lambda arguments, _environment: asked.append(arguments) or ""
+    )
     cancelled = pulumi_stack.cancel_dead_locks("chat", {"PULUMI_BACKEND_URL": tmp_path.as_uri()})
-    assert (len(cancelled) == 1, asked) == (cancels, [["cancel", "--yes", "chat"]] if cancels else [])
+    assert (len(cancelled) == 1, asked) == (
+        cancels,
+        [["cancel", "--yes", "chat"]] if cancels else [],
+    )

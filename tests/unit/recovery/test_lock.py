@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from inferplan.operations.recovery.pulumi_stack import locks_of
+from inferplan.updating.pulumi_stack import locks_of
 
 
 @pytest.fixture
@@ -60,7 +60,9 @@ def test_a_later_process_with_the_same_number_is_not_the_holder(write):
 
 
 def test_of_another_machine_nobody_here_can_tell(write):
-    assert [each.alive for each in locks_of(write(1, host="build-7"), "inferplan", "chat")] == [None]
+    assert [each.alive for each in locks_of(write(1, host="build-7"), "inferplan", "chat")] == [
+        None
+    ]
 
 
 def test_a_lock_cut_off_while_it_was_written_is_held_by_nobody(write, tmp_path):

@@ -1,13 +1,15 @@
-"""Volumes that Kubernetes keeps for deleted claims, and claims that are being deleted, before an update."""
+"""Volumes that Kubernetes keeps for deleted claims, and claims that are being deleted, before an
+update.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from inferplan.operations.errors import OperationError
-from inferplan.operations.live import LiveCluster, ObjectKey
-from inferplan.operations.recovery import volumes
-from inferplan.operations.recovery.volumes import settle_volumes, volume_findings
+from inferplan.updating import volumes
+from inferplan.updating.volumes import settle_volumes, volume_findings
+from inferplan.workspace.errors import OperationError
+from inferplan.workspace.live import LiveCluster, ObjectKey
 
 VOLUME = ObjectKey("v1", "PersistentVolume", "", "answers-nfs-77")
 CLAIM = ObjectKey("v1", "PersistentVolumeClaim", "answers", "nfs-77")
@@ -15,38 +17,76 @@ OURS = {"app.kubernetes.io/managed-by": "inferplan"}
 
 
 def volume(phase: str, *, labels=OURS, claim="nfs-77"):
-    spec = {"claimRef": {"namespace": "answers", "name": claim, "uid": "8c1f", "resourceVersion": "9"}}
-    return {"metadata": {"name": VOLUME.name, "labels": labels}, "spec": spec, "status": {"phase": phase}}
+    spec = {
+        "claimRef": {"namespace": "answers", "name": claim, "uid": "8c1f", "resourceVersion": "9"}
+    }
+    return {
+        "metadata": {"name": VOLUME.name, "labels": labels},
+        "spec": spec,
+        "status": {"phase": phase},
+    }
 
 
 class World:
-    """A cluster with lists of objects by kind; `states` are its lists of claims, one for each time they are read again."""
+    """A cluster with lists of objects by kind; `states` are its lists of claims, one for each time
+    they are read again.
+    """
 
     def __init__(self, volume=None, states=((),), pods=()):
-        self.volume, self.states, self.pods, self.patches, self.lines = volume, list(states), pods, [], []
+        self.volume, self.states, self.pods, self.patches, self.lines = (
+            volume,
+            list(states),
+            pods,
+            [],
+            [],
+        )
 
     def get(self, path):
         if path == "/api/v1":
             kinds = {"PersistentVolume": False, "PersistentVolumeClaim": True, "Pod": True}
-            return {"resources": [{"kind": kind, "name": kind.lower() + "s", "namespaced": inside} for kind, inside in kinds.items()]}
+            return {
+                "resources": [
+                    {"kind": kind, "name": kind.lower() + "s", "namespaced": inside}
+                    for kind, inside in kinds.items()
+                ]
+            }
         if path.endswith("/persistentvolumeclaims"):
             return {"items": self.states.pop(0) if len(self.states) > 1 else self.states[0]}
-        return {"items": {"persistentvolumes": [self.volume] if self.volume else [], "pods": self.pods}.get(path.rpartition("/")[2], [])}
+        return {
+            "items": {
+                "persistentvolumes": [self.volume] if self.volume else [],
+                "pods": self.pods,
+            }.get(path.rpartition("/")[2], [])
+        }
 
     def settle(self):
-        settle_volumes([VOLUME, CLAIM], LiveCluster(self.get), lambda *patch: self.patches.append(patch), self.lines.append)
+        settle_volumes(
+            [VOLUME, CLAIM],
+            LiveCluster(self.get),
+            lambda *patch: self.patches.append(patch),
+            self.lines.append,
+        )
 
 
 def test_a_released_volume_of_a_declared_claim_is_freed_and_named():
     world = World(volume("Released"))
     world.settle()
-    assert world.patches == [(VOLUME.name, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})]
+    assert world.patches == [
+        (VOLUME.name, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
+    ]
     assert VOLUME.name in world.lines[0]
     assert VOLUME.name in volume_findings([VOLUME, CLAIM], LiveCluster(world.get))[0]
 
 
 @pytest.mark.parametrize(
-    "kept", [volume("Bound"), volume("Available"), volume("Released", labels={}), volume("Released", claim="of-others"), None]
+    "kept",
+    [
+        volume("Bound"),
+        volume("Available"),
+        volume("Released", labels={}),
+        volume("Released", claim="of-others"),
+        None,
+    ],
 )
 def test_every_other_volume_stays(kept):
     world = World(kept)
@@ -56,7 +96,11 @@ def test_every_other_volume_stays(kept):
 
 def claim(*, terminating: bool):
     return {
-        "metadata": {"name": "nfs-77", "namespace": "answers", **({"deletionTimestamp": "2026-11-22T10:00:00Z"} if terminating else {})}
+        "metadata": {
+            "name": "nfs-77",
+            "namespace": "answers",
+            **({"deletionTimestamp": "2026-11-22T10:00:00Z"} if terminating else {}),
+        }
     }
 
 
@@ -80,6 +124,9 @@ def test_a_claim_that_stays_in_use_ends_with_the_pods_and_the_remedy(monkeypatch
     monkeypatch.setattr(volumes, "_PATIENCE_SECONDS", 0)
     monkeypatch.setattr(volumes, "_POLL_SECONDS", 0)
     world = World(volume("Bound"), states=([claim(terminating=True)],), pods=[USER])
-    with pytest.raises(OperationError, match=r"PersistentVolumeClaim answers/nfs-77, mounted by alpha-0.*kubectl delete pod"):
+    with pytest.raises(
+        OperationError,
+        match=r"PersistentVolumeClaim answers/nfs-77, mounted by alpha-0.*kubectl delete pod",
+    ):
         world.settle()
     assert world.patches == []

@@ -12,9 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.rehearsal.errors import DiskFullError, RehearsalError
-from inferplan.rehearsal.files import cache_directory, disk_faults, exclusive, read_json, state_directory, write_atomically
-from inferplan.rehearsal.progress import StepWaiting, silent
+from inferplan.documents.files import (
+    cache_directory,
+    disk_faults,
+    exclusive,
+    read_json,
+    state_directory,
+    write_atomically,
+)
+from inferplan.errors import DiskFullError, RehearsalError
+from inferplan.progress import StepWaiting, silent
 from tests.patience import PATIENCE_SECONDS
 
 
@@ -39,7 +46,10 @@ def test_failed_write_keeps_the_old_file_and_leaves_no_other(tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(("code", "kind"), [(errno.ENOSPC, DiskFullError), (errno.EDQUOT, DiskFullError), (errno.EROFS, RehearsalError)])
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(errno.ENOSPC, DiskFullError), (errno.EDQUOT, DiskFullError), (errno.EROFS, RehearsalError)],
+)
 def test_faults_of_the_disk_become_errors_with_a_remedy(tmp_path, code, kind):
     with pytest.raises(kind) as caught, disk_faults(tmp_path):
         raise OSError(code, os.strerror(code))
@@ -48,7 +58,10 @@ def test_faults_of_the_disk_become_errors_with_a_remedy(tmp_path, code, kind):
 
 def test_a_directory_that_cannot_be_created_is_named_with_the_remedy():
     place = Path("/proc/inferplan/clusters")
-    with pytest.raises(RehearsalError, match="cannot write /proc/inferplan") as caught, disk_faults(place):
+    with (
+        pytest.raises(RehearsalError, match="cannot write /proc/inferplan") as caught,
+        disk_faults(place),
+    ):
         place.mkdir(parents=True)
     assert "INFERPLAN_STATE_DIR" in caught.value.remedy
 
@@ -59,9 +72,12 @@ def test_other_system_errors_are_raised_unchanged(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("reader", "own", "xdg"), [(cache_directory, "CACHE_DIR", "CACHE_HOME"), (state_directory, "STATE_DIR", "STATE_HOME")]
+    ("reader", "own", "xdg"),
+    [(cache_directory, "CACHE_DIR", "CACHE_HOME"), (state_directory, "STATE_DIR", "STATE_HOME")],
 )
-def test_directories_come_from_our_variable_then_xdg_then_home(monkeypatch, tmp_path, reader, own, xdg):
+def test_directories_come_from_our_variable_then_xdg_then_home(
+    monkeypatch, tmp_path, reader, own, xdg
+):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv(f"INFERPLAN_{own}", raising=False)
     monkeypatch.delenv(f"XDG_{xdg}", raising=False)
@@ -75,10 +91,16 @@ def test_directories_come_from_our_variable_then_xdg_then_home(monkeypatch, tmp_
 def holder(path):
     """Another process that holds the lock until it is killed or its stdin closes."""
     code = (
-        "import sys; from pathlib import Path; from inferplan.rehearsal.files import exclusive\n"
-        "with exclusive(Path(sys.argv[1]), 'x', lambda e: None): print('held', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from inferplan.documents.files import"
+        " exclusive\nwith exclusive(Path(sys.argv[1]), 'x', lambda e: None): print('held',"
+        " flush=True); sys.stdin.read()"
     )
-    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     with process.stdout:
@@ -98,7 +120,10 @@ def test_wait_for_a_lock_reports_its_owner(tmp_path):
         assert other.wait(PATIENCE_SECONDS) == 0
 
     assert isinstance(events[0], StepWaiting)
-    assert (events[0].step, events[0].reason) == ("doing it", f"process {other.pid} that is doing the same (lock {tmp_path / 'lock'})")
+    assert (events[0].step, events[0].reason) == (
+        "doing it",
+        f"process {other.pid} that is doing the same (lock {tmp_path / 'lock'})",
+    )
 
 
 def test_a_killed_holder_frees_the_lock(tmp_path):

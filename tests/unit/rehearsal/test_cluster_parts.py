@@ -15,14 +15,35 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from inferplan.errors import ClusterError
+from inferplan.kube.api import Api
+from inferplan.progress import Notice, StepFinished, StepStarted, StepWaiting, line_of, plain
 from inferplan.rehearsal.cluster import processes
-from inferplan.rehearsal.cluster.api import Api
-from inferplan.rehearsal.cluster.components import API_SERVER, COMPONENTS, LISTENING, Layout, arguments, health_url, stage_configuration
+from inferplan.rehearsal.cluster.components import (
+    API_SERVER,
+    COMPONENTS,
+    LISTENING,
+    Layout,
+    arguments,
+    health_url,
+    stage_configuration,
+)
 from inferplan.rehearsal.cluster.pki import kubeconfig_text, write_pki, write_service_certificate
-from inferplan.rehearsal.cluster.record import Record, cluster_directory, forget_record, read_record, read_target, write_record
-from inferplan.rehearsal.cluster.startup import PortTakenError, Startup, free_ports, is_free, log_tail
-from inferplan.rehearsal.errors import ClusterError
-from inferplan.rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting, line_of, plain
+from inferplan.rehearsal.cluster.record import (
+    Record,
+    cluster_directory,
+    forget_record,
+    read_record,
+    read_target,
+    write_record,
+)
+from inferplan.rehearsal.cluster.startup import (
+    PortTakenError,
+    Startup,
+    free_ports,
+    is_free,
+    log_tail,
+)
 
 _IN_USE = "listen tcp 127.0.0.1:39117: bind: address already in use"
 RECORD = Record("uid", "v1.34.4", dict.fromkeys(LISTENING, 1), "digest", "boot")
@@ -35,7 +56,10 @@ def test_record_is_read_as_written_until_it_is_deleted(tmp_path):
     assert read_record(tmp_path) is None
 
 
-@pytest.mark.parametrize("change", [{"format": 2}, {"ports": {}}, {"ports": None}, {"extra": 1}, {"uid": None, "format": None}])
+@pytest.mark.parametrize(
+    "change",
+    [{"format": 2}, {"ports": {}}, {"ports": None}, {"extra": 1}, {"uid": None, "format": None}],
+)
 def test_a_record_of_another_format_is_ignored(tmp_path, change):
     write_record(tmp_path, RECORD)
     path = tmp_path / "record.json"
@@ -48,7 +72,9 @@ def test_plain_names_are_accepted(name):
     assert cluster_directory(name).name == name
 
 
-def test_the_certificate_names_the_loopback_address_and_the_token_the_administrators_group(tmp_path):
+def test_the_certificate_names_the_loopback_address_and_the_token_the_administrators_group(
+    tmp_path,
+):
     write_pki(tmp_path / "pki")
     server = x509.load_pem_x509_certificate((tmp_path / "pki" / "server.crt").read_bytes())
     names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -60,8 +86,14 @@ def test_the_certificate_names_the_loopback_address_and_the_token_the_administra
 
 def test_proxy_certificate_is_signed_by_a_separate_authority(tmp_path):
     write_pki(tmp_path / "pki")
-    certificates = {name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes()) for name in ("server", "proxy")}
-    authorities = {name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes()) for name in ("ca", "proxy-ca")}
+    certificates = {
+        name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes())
+        for name in ("server", "proxy")
+    }
+    authorities = {
+        name: x509.load_pem_x509_certificate((tmp_path / "pki" / f"{name}.crt").read_bytes())
+        for name in ("ca", "proxy-ca")
+    }
 
     certificates["proxy"].verify_directly_issued_by(authorities["proxy-ca"])
     certificates["server"].verify_directly_issued_by(authorities["ca"])
@@ -71,12 +103,18 @@ def test_proxy_certificate_is_signed_by_a_separate_authority(tmp_path):
 
 def test_service_certificate_is_valid_for_servers_and_clients(tmp_path):
     write_pki(tmp_path / "pki")
-    write_service_certificate(tmp_path / "keda", tmp_path / "pki", ("keda-operator", "keda-operator.keda.svc"))
+    write_service_certificate(
+        tmp_path / "keda", tmp_path / "pki", ("keda-operator", "keda-operator.keda.svc")
+    )
     certificate = x509.load_pem_x509_certificate((tmp_path / "keda" / "tls.crt").read_bytes())
-    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(x509.DNSName)
+    names = certificate.extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    ).value.get_values_for_type(x509.DNSName)
     purposes = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
 
-    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate((tmp_path / "keda" / "ca.crt").read_bytes()))
+    certificate.verify_directly_issued_by(
+        x509.load_pem_x509_certificate((tmp_path / "keda" / "ca.crt").read_bytes())
+    )
     assert names == ["keda-operator", "keda-operator.keda.svc", "localhost"]
     assert set(purposes) == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "keda").iterdir()} == {0o600}
@@ -96,13 +134,16 @@ def test_a_kubeconfig_in_yaml_that_names_a_file_is_read(tmp_path):
     (tmp_path / "ca.pem").write_bytes(b"authority")
     path = tmp_path / "config"
     path.write_text(
-        "current-context: a\n"
-        "contexts:\n- {name: a, context: {cluster: one}}\n- {name: b, context: {cluster: two}}\n"
-        "clusters:\n- {name: one, cluster: {server: https://one, certificate-authority: ca.pem}}\n"
-        f"- {{name: two, cluster: {{server: https://two, certificate-authority-data: {base64.b64encode(b'x').decode()}}}}}\n"
+        "current-context: a\ncontexts:\n- {name: a, context: {cluster: one}}\n- {name: b,"
+        " context: {cluster: two}}\nclusters:\n- {name: one, cluster: {server: https://one,"
+        " certificate-authority: ca.pem}}\n- {name: two, cluster: {server: https://two,"
+        f" certificate-authority-data: {base64.b64encode(b'x').decode()}}}}}\n"
     )
     assert (read_target(path).server, read_target(path).authority) == ("https://one", b"authority")
-    assert (read_target(path, "b").server, read_target(path, "b").authority) == ("https://two", b"x")
+    assert (read_target(path, "b").server, read_target(path, "b").authority) == (
+        "https://two",
+        b"x",
+    )
 
 
 @pytest.mark.parametrize("content", ["", "[]", "a: [", "x", "contexts: 3", "contexts: [1]", "\x00"])
@@ -131,13 +172,19 @@ def test_every_component_names_its_cluster_in_its_arguments_and_listens_on_loopb
     for component in COMPONENTS:
         words = arguments(component, layout)
         assert any("/state/clusters/x/" in word for word in words), component
-        listens = [word for word in words if word.startswith(("--bind-address=", "--server-address="))]
-        assert component not in LISTENING or [word.partition("=")[2].partition(":")[0] for word in listens] == ["127.0.0.1"]
+        listens = [
+            word for word in words if word.startswith(("--bind-address=", "--server-address="))
+        ]
+        assert component not in LISTENING or [
+            word.partition("=")[2].partition(":")[0] for word in listens
+        ] == ["127.0.0.1"]
     assert health_url(API_SERVER, layout) == "https://127.0.0.1:7/readyz"
     assert health_url("etcd", layout) is None
 
 
-def test_processes_with_another_name_or_directory_do_not_belong_to_the_cluster(tmp_path, monkeypatch):
+def test_processes_with_another_name_or_directory_do_not_belong_to_the_cluster(
+    tmp_path, monkeypatch
+):
     lines = [
         (1, ["/cache/etcd", f"--data-dir={tmp_path}/etcd"]),
         (2, ["/cache/etcd", f"--data-dir={tmp_path}2/etcd"]),
@@ -159,8 +206,17 @@ def test_tail_of_a_log_prefers_error_lines(tmp_path):
 
 
 def test_a_port_that_was_taken_is_recognised_in_a_long_line_of_json(tmp_path):
-    """kwok 0.8.0 writes the cause behind 300 other characters; a caller starts again with other ports."""
-    line = json.dumps({"time": "2026-11-24T22:51:42.986Z", "level": "ERROR", "source": {"file": "kwok/" * 60}, "err": _IN_USE})
+    """kwok 0.8.0 writes the cause behind 300 other characters; a caller starts again with other
+    ports.
+    """
+    line = json.dumps(
+        {
+            "time": "2026-11-24T22:51:42.986Z",
+            "level": "ERROR",
+            "source": {"file": "kwok/" * 60},
+            "err": _IN_USE,
+        }
+    )
     program = tmp_path / "kwok.sh"
     program.write_text(f"#!/bin/sh\necho '{line}' >&2\nexit 1\n")
     program.chmod(0o755)
@@ -178,7 +234,12 @@ def test_stage_files_are_joined_as_one_yaml_stream(tmp_path):
 
 
 def test_every_event_has_one_line_of_plain_text(capsys):
-    events = [StepStarted("s", 1, 2, "d"), StepWaiting("s", "r", 3.4), StepFinished("s", 1, 2, 3.44, "d"), Notice("n")]
+    events = [
+        StepStarted("s", 1, 2, "d"),
+        StepWaiting("s", "r", 3.4),
+        StepFinished("s", 1, 2, 3.44, "d"),
+        Notice("n"),
+    ]
     for event in events:
         plain(event)
     assert capsys.readouterr().err.splitlines() == [line_of(event) for event in events]
@@ -196,8 +257,16 @@ def test_an_error_reads_as_one_paragraph_with_the_log_quoted_below():
 
 
 def test_importing_the_cluster_costs_no_heavy_package():
-    code = "import sys, inferplan.rehearsal.cluster; print([m for m in ('cryptography', 'yaml', 'pulumi', 'rich', 'kubernetes', 'urllib3') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    code = (
+        "import sys, inferplan.rehearsal.cluster; print([m for m in ('cryptography', 'yaml',"
+        " 'pulumi', 'rich', 'kubernetes', 'urllib3') if m in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,13 +274,25 @@ def test_importing_the_cluster_costs_no_heavy_package():
     [
         (200, "ok", None),
         (503, "nothing", "HTTP 503"),
-        (500, "[+]ping ok\n[-]informer-sync failed: reason withheld\nreadyz check failed\n", "informer-sync"),
-        (500, "".join(f"[-]check-{n} failed: reason withheld\n" for n in range(12)), "check-0, check-1 and 10 more of its own checks"),
+        (
+            500,
+            "[+]ping ok\n[-]informer-sync failed: reason withheld\nreadyz check failed\n",
+            "informer-sync",
+        ),
+        (
+            500,
+            "".join(f"[-]check-{n} failed: reason withheld\n" for n in range(12)),
+            "check-0, check-1 and 10 more of its own checks",
+        ),
     ],
 )
-def test_a_failing_health_check_is_reported_in_a_few_words(tmp_path, monkeypatch, status, body, problem):
+def test_a_failing_health_check_is_reported_in_a_few_words(
+    tmp_path, monkeypatch, status, body, problem
+):
     api = Api("https://127.0.0.1:1", tmp_path)
-    monkeypatch.setattr(api._pool, "request", lambda *_, **__: SimpleNamespace(status=status, data=body.encode()))
+    monkeypatch.setattr(
+        api._pool, "request", lambda *_, **__: SimpleNamespace(status=status, data=body.encode())
+    )
     assert api.health_problem("https://127.0.0.1:1/readyz", 1) == problem
 
 
@@ -229,7 +310,11 @@ def test_only_the_api_server_gets_the_token_of_the_administrator(tmp_path, monke
         api.health_problem(url, 1)
     api.get("/version")
     server = "https://127.0.0.1:1"
-    assert tokens == {f"{server}/readyz": "Bearer secret", "http://127.0.0.1:12/healthz": None, f"{server}/version": "Bearer secret"}
+    assert tokens == {
+        f"{server}/readyz": "Bearer secret",
+        "http://127.0.0.1:12/healthz": None,
+        f"{server}/version": "Bearer secret",
+    }
 
 
 def test_a_port_without_a_server_is_reported_in_a_few_words(tmp_path):
@@ -237,5 +322,7 @@ def test_a_port_without_a_server_is_reported_in_a_few_words(tmp_path):
         port = server.getsockname()[1]
     api = Api(f"http://127.0.0.1:{port}", tmp_path)
     assert api.health_problem(f"http://127.0.0.1:{port}/healthz", 1) == "Connection refused"
-    with pytest.raises(ClusterError, match=rf"the simulated cluster at http://127.0.0.1:{port} does not answer"):
+    with pytest.raises(
+        ClusterError, match=rf"the simulated cluster at http://127.0.0.1:{port} does not answer"
+    ):
         api.get("/version", 1)

@@ -6,18 +6,22 @@ import os
 
 import pytest
 
+from inferplan.errors import ClusterError
 from inferplan.rehearsal.cluster import lifecycle, making, processes
 from inferplan.rehearsal.cluster.components import COMPONENTS, LISTENING
 from inferplan.rehearsal.cluster.record import Record
 from inferplan.rehearsal.cluster.startup import PortTakenError
-from inferplan.rehearsal.errors import ClusterError
 
-RECORD = Record("uid", "v1", {name: 1000 + number for number, name in enumerate(LISTENING)}, "digest", "boot")
+RECORD = Record(
+    "uid", "v1", {name: 1000 + number for number, name in enumerate(LISTENING)}, "digest", "boot"
+)
 
 
 @pytest.fixture
 def well(monkeypatch):
-    """A cluster whose components run in pretence; returns what each of them answers, in order, before it is well."""
+    """A cluster whose components run in pretence; returns what each of them answers, in order,
+    before it is well.
+    """
     answers: dict[str, list[str]] = {}
 
     def answer(_client, url, _timeout):
@@ -25,8 +29,10 @@ def well(monkeypatch):
         said = answers.get(next(name for name, each in RECORD.ports.items() if each == port), [])
         return said.pop(0) if said else None
 
-    monkeypatch.setattr(processes, "running", lambda _directory: {name: [os.getpid()] for name in COMPONENTS})
-    monkeypatch.setattr("inferplan.rehearsal.cluster.api.Api.health_problem", answer)
+    monkeypatch.setattr(
+        processes, "running", lambda _directory: {name: [os.getpid()] for name in COMPONENTS}
+    )
+    monkeypatch.setattr("inferplan.kube.api.Api.health_problem", answer)
     monkeypatch.setattr(lifecycle, "identity", lambda _api: "uid")
     monkeypatch.setattr(lifecycle, "_POLL_SECONDS", 0.0)
     return answers
@@ -47,12 +53,16 @@ def test_a_component_that_stays_unhealthy_is_reported(well, tmp_path, monkeypatc
 @pytest.mark.usefixtures("well")
 def test_a_stopped_process_is_reported_without_a_wait(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "is_stopped", lambda _pid: True)
-    assert set(lifecycle.problems(tmp_path, RECORD).values()) == {"reports a problem: its process is stopped"}
+    assert set(lifecycle.problems(tmp_path, RECORD).values()) == {
+        "reports a problem: its process is stopped"
+    }
 
 
 @pytest.fixture
 def starts(monkeypatch):
-    """Pretends to start components: each start ends as the list that is returned says, and leaves what it was asked for."""
+    """Pretends to start components: each start ends as the list that is returned says, and leaves
+    what it was asked for.
+    """
     ends, asked = [], []
 
     def bring_up(layout, _toolchain, _progress, wanted):

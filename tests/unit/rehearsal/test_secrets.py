@@ -6,11 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.rehearsal.errors import RehearsalError
-from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, SecretBox, SecretsError, new_salt, open_secrets, unlock
+from inferplan.errors import RehearsalError
+from inferplan.pulumi_engine.secrets import (
+    EXAMPLE_PASSPHRASE,
+    SecretBox,
+    SecretsError,
+    new_salt,
+    open_secrets,
+    unlock,
+)
 from tests.examples import example_stacks
 
-# From pkg/secrets/passphrase/manager_test.go of pulumi/pulumi: the salt of a state whose passphrase is "password".
+# From pkg/secrets/passphrase/manager_test.go of pulumi/pulumi: the salt of a state whose passphrase
+# is "password".
 UPSTREAM_SALT = "v1:fozI5u6B030=:v1:F+6ZduKKd8G0/V7L:PGMFeIzwobWRKmEAzUdaQHqC5mMRIQ=="
 PHRASE = "correct horse"  # of a salt made for this run
 STACKS = example_stacks(Path(__file__).parents[3])
@@ -23,7 +31,9 @@ def made():
 
 def test_salt_of_pulumi_accepts_its_passphrase_only():
     assert isinstance(unlock("password", UPSTREAM_SALT), SecretBox)
-    with pytest.raises(SecretsError, match="the passphrase in PULUMI_CONFIG_PASSPHRASE is not this stack's"):
+    with pytest.raises(
+        SecretsError, match="the passphrase in PULUMI_CONFIG_PASSPHRASE is not this stack's"
+    ):
         unlock("password123", UPSTREAM_SALT)
 
 
@@ -32,7 +42,12 @@ def test_encrypted_text_is_decrypted_and_differs_each_time(made):
     sealed = unlock(PHRASE, salt).encrypt("sehr geheim ✓")
     assert box.decrypt(sealed) == "sehr geheim ✓"
     assert box.encrypt("x") != box.encrypt("x")
-    opened = open_secrets({"inferplan:k": sealed}, salt=salt, provider=None, environment={"PULUMI_CONFIG_PASSPHRASE": PHRASE})
+    opened = open_secrets(
+        {"inferplan:k": sealed},
+        salt=salt,
+        provider=None,
+        environment={"PULUMI_CONFIG_PASSPHRASE": PHRASE},
+    )
     assert opened.values == {"inferplan:k": "sehr geheim ✓"}
     assert not opened.placeholders
 
@@ -41,15 +56,27 @@ def test_passphrase_file_is_read_if_the_variable_is_unset(made, tmp_path):
     salt, box = made
     (tmp_path / "phrase").write_text(f"{PHRASE}\n")
     there = {"PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "phrase")}
-    assert open_secrets({"a:b": box.encrypt("v")}, salt=salt, provider=None, environment=there).values == {"a:b": "v"}
+    assert open_secrets(
+        {"a:b": box.encrypt("v")}, salt=salt, provider=None, environment=there
+    ).values == {"a:b": "v"}
     with pytest.raises(SecretsError, match=r"PULUMI_CONFIG_PASSPHRASE_FILE\): No such file"):
-        open_secrets({"a:b": "v1:x:y"}, salt=salt, provider=None, environment={"PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "none")})
+        open_secrets(
+            {"a:b": "v1:x:y"},
+            salt=salt,
+            provider=None,
+            environment={"PULUMI_CONFIG_PASSPHRASE_FILE": str(tmp_path / "none")},
+        )
 
 
 def test_a_wrong_passphrase_names_its_variable_the_remedy_and_never_a_value(made):
     salt, box = made
     with pytest.raises(SecretsError) as caught:
-        open_secrets({"a:b": box.encrypt("v")}, salt=salt, provider=None, environment={"PULUMI_CONFIG_PASSPHRASE": "my-own-phrase"})
+        open_secrets(
+            {"a:b": box.encrypt("v")},
+            salt=salt,
+            provider=None,
+            environment={"PULUMI_CONFIG_PASSPHRASE": "my-own-phrase"},
+        )
     said = str(caught.value)
     assert "PULUMI_CONFIG_PASSPHRASE" in said
     assert EXAMPLE_PASSPHRASE in said
@@ -73,10 +100,17 @@ def test_without_a_passphrase_the_ciphertexts_are_the_placeholders(salt, provide
 
 
 def test_no_key_is_derived_without_secrets():
-    assert open_secrets({}, salt="broken", provider=None, environment={"PULUMI_CONFIG_PASSPHRASE": "x"}).values == {}
+    assert (
+        open_secrets(
+            {}, salt="broken", provider=None, environment={"PULUMI_CONFIG_PASSPHRASE": "x"}
+        ).values
+        == {}
+    )
 
 
-@pytest.mark.parametrize("sealed", ["", "v1", "v2:AAAA:AAAA", "v1:!:!", "v1:AAAA:AAAA", "v1:AAAAAAAAAAAAAAAA:AAAA"])
+@pytest.mark.parametrize(
+    "sealed", ["", "v1", "v2:AAAA:AAAA", "v1:!:!", "v1:AAAA:AAAA", "v1:AAAAAAAAAAAAAAAA:AAAA"]
+)
 def test_a_damaged_value_is_rejected(made, sealed):
     _, box = made
     with pytest.raises(ValueError, match=r"base64|of the form|nonce has|another key"):
@@ -85,8 +119,16 @@ def test_a_damaged_value_is_rejected(made, sealed):
 
 def test_a_damaged_value_in_a_stack_names_the_key_and_what_to_type(made):
     salt, _ = made
-    with pytest.raises(SecretsError, match=r"inferplan:apiKeySeed cannot be decrypted.*pulumi config set --secret apiKeySeed"):
-        open_secrets({"inferplan:apiKeySeed": "v1:x"}, salt=salt, provider="passphrase", environment={"PULUMI_CONFIG_PASSPHRASE": PHRASE})
+    with pytest.raises(
+        SecretsError,
+        match=r"inferplan:apiKeySeed cannot be decrypted.*pulumi config set --secret apiKeySeed",
+    ):
+        open_secrets(
+            {"inferplan:apiKeySeed": "v1:x"},
+            salt=salt,
+            provider="passphrase",
+            environment={"PULUMI_CONFIG_PASSPHRASE": PHRASE},
+        )
 
 
 @pytest.mark.parametrize("salt", ["v1", "v1:AAAA", "v2:AAAA:v1:b:c", "v1:?:v1:b:c"])

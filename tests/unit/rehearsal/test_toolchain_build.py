@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from inferplan.rehearsal.errors import DiskFullError, ToolchainError
-from inferplan.rehearsal.progress import Notice, StepFinished, StepStarted, StepWaiting
+from inferplan.errors import DiskFullError, ToolchainError
+from inferplan.progress import Notice, StepFinished, StepStarted, StepWaiting
 from inferplan.rehearsal.toolchain import build, built, ensure
 from inferplan.rehearsal.toolchain.go import find_go
 from inferplan.rehearsal.toolchain.pins import SOURCES, Source
@@ -42,7 +42,8 @@ def toolbox(tmp_path, monkeypatch):
     monkeypatch.setenv("INFERPLAN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("INFERPLAN_DOWNLOAD_MIRROR", "off")
     monkeypatch.setattr(
-        "inferplan.rehearsal.toolchain.go._installers", lambda: [[sys.executable, "-c", "import sys; sys.exit('no index here')"]]
+        "inferplan.rehearsal.toolchain.go._installers",
+        lambda: [[sys.executable, "-c", "import sys; sys.exit('no index here')"]],
     )
     monkeypatch.setattr("inferplan.rehearsal.toolchain.gobuild._PAUSE_SECONDS", 0.0)
     bin_directory = tmp_path / "bin"
@@ -52,7 +53,13 @@ def toolbox(tmp_path, monkeypatch):
     def install(release="1.26.8", act="pass"):
         program = bin_directory / "go"
         program.write_text(
-            GO.format(python=sys.executable, release=release, act=act, answer=json.dumps({"Dir": str(module)}), log=str(tmp_path / "log"))
+            GO.format(
+                python=sys.executable,
+                release=release,
+                act=act,
+                answer=json.dumps({"Dir": str(module)}),
+                log=str(tmp_path / "log"),
+            )
         )
         program.chmod(0o755)
         return tmp_path / "log"
@@ -69,11 +76,20 @@ def test_every_program_is_built_once_with_a_step_for_each(toolbox):
     made = ensure(events.append)
 
     assert log.read_text().split() == packages()
-    assert sorted(made.programs) == ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
+    assert sorted(made.programs) == [
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kwok",
+    ]
     assert all(path.read_text().startswith("program ") for path in made.programs.values())
     assert [stage.name for stage in made.stages][:1] == ["node-initialize.yaml"]
     notice, *steps = events
-    assert re.fullmatch(r"building etcd, kwok, kubernetes from Go modules, once: about \d+ minutes on \d+ cores", notice.text)
+    assert re.fullmatch(
+        r"building etcd, kwok, kubernetes from Go modules, once: about \d+ minutes on \d+ cores",
+        notice.text,
+    )
     assert [(type(event), event.index, event.total) for event in steps] == [
         (kind, index, 5) for index in range(1, 6) for kind in (StepStarted, StepFinished)
     ]
@@ -83,17 +99,32 @@ def test_every_program_is_built_once_with_a_step_for_each(toolbox):
 
 @pytest.fixture
 def edited(toolbox, tmp_path):
-    """A function that returns a source with one edit of `listen ":8080"`, and the module's file; the program is the compiled file."""
+    """A function that returns a source with one edit of `listen ":8080"`, and the module's file;
+    the program is the compiled file.
+    """
     (tmp_path / "module" / "cmd").mkdir(parents=True)
     (tmp_path / "module" / "cmd" / "main.go").write_text('listen ":8080"')
     (tmp_path / "pins" / "server").mkdir(parents=True)
-    (tmp_path / "pins" / "server" / "go.mod").write_text("go 1.24.0\nrequire example.test/server v1.0.0\n")
+    (tmp_path / "pins" / "server" / "go.mod").write_text(
+        "go 1.24.0\nrequire example.test/server v1.0.0\n"
+    )
     (tmp_path / "pins" / "server" / "go.sum").write_text("")
-    toolbox(act="import shutil; shutil.copy('module/cmd/main.go', words[words.index('-o') + 1]); sys.exit()")
+    toolbox(
+        act=(
+            "import shutil; shutil.copy('module/cmd/main.go', words[words.index('-o') + 1]);"
+            " sys.exit()"
+        )
+    )
 
     def source(before):
         edits = (("cmd/main.go", before, '"127.0.0.1:8080"'),)
-        return Source("server", "example.test/server", (("server", "example.test/server/cmd"),), edits=edits, home=tmp_path / "pins")
+        return Source(
+            "server",
+            "example.test/server",
+            (("server", "example.test/server/cmd"),),
+            edits=edits,
+            home=tmp_path / "pins",
+        )
 
     return source
 
@@ -103,12 +134,16 @@ def test_an_edit_reaches_the_compiler_and_not_the_module_cache(edited, tmp_path)
 
     assert (directory / "server").read_text() == 'listen "127.0.0.1:8080"'
     assert (tmp_path / "module" / "cmd" / "main.go").read_text() == 'listen ":8080"'
-    assert [path.name for path in directory.parent.iterdir() if path.name.startswith(".building")] == []
+    assert [
+        path.name for path in directory.parent.iterdir() if path.name.startswith(".building")
+    ] == []
     assert edited('":8080"').digest() != edited('"8080"').digest()
 
 
 def test_an_edit_that_the_pinned_version_does_not_have_is_an_error(edited):
-    with pytest.raises(ToolchainError, match=r"has '\":9090\"' 0 times in cmd/main.go, expected once"):
+    with pytest.raises(
+        ToolchainError, match=r"has '\":9090\"' 0 times in cmd/main.go, expected once"
+    ):
         build.ensure_source(edited('":9090"'))
 
 
@@ -148,7 +183,10 @@ def gate(tmp_path):
 
 
 def builder():
-    code = "from inferplan.rehearsal.toolchain import ensure; from inferplan.rehearsal.progress import plain; ensure(plain)"
+    code = (
+        "from inferplan.rehearsal.toolchain import ensure; from inferplan.progress import plain;"
+        " ensure(plain)"
+    )
     return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
 
 
@@ -184,14 +222,22 @@ def test_two_concurrent_builds_build_once_and_second_reports_its_wait(toolbox, g
     for each in (first, second):
         each.communicate()
 
-    assert f"building the control plane: waiting for process {first.pid} that is doing the same" in waiting
+    assert (
+        f"building the control plane: waiting for process {first.pid} that is doing the same"
+        in waiting
+    )
     assert (first.returncode, second.returncode) == (0, 0)
     assert log.read_text().split() == packages()
 
 
 def test_progress_of_the_compiler_is_reported(toolbox, monkeypatch):
     monkeypatch.setattr("inferplan.rehearsal.toolchain.gobuild._REPORT_SECONDS", 0.0)
-    toolbox(act="print('go: downloading a.example/b v1.0.0', 'k8s.io/api/core/v1', 'net/http', sep='\\n', file=sys.stderr)")
+    toolbox(
+        act=(
+            "print('go: downloading a.example/b v1.0.0', 'k8s.io/api/core/v1', 'net/http',"
+            " sep='\\n', file=sys.stderr)"
+        )
+    )
     events = []
     ensure(events.append)
     assert [event.reason for event in events if isinstance(event, StepWaiting)][:3] == [
@@ -205,7 +251,11 @@ def test_progress_of_the_compiler_is_reported(toolbox, monkeypatch):
     ("words", "kind", "part"),
     [
         ("write /x: no space left on device", DiskFullError, "no space left on the disk"),
-        ("dial tcp: lookup proxy.example: no such host", ToolchainError, "a pinned Go module could not be fetched"),
+        (
+            "dial tcp: lookup proxy.example: no such host",
+            ToolchainError,
+            "a pinned Go module could not be fetched",
+        ),
         ("reading a@v1: 403 Forbidden", ToolchainError, "a pinned Go module could not be fetched"),
         ("verifying a@v1: checksum mismatch", ToolchainError, "is not the one that was pinned"),
     ],
@@ -221,7 +271,12 @@ BREAKS_OFF = 'sys.exit("reading https://proxy.example/x.zip: unexpected EOF")'
 
 def test_failed_download_from_module_proxy_is_tried_again(toolbox):
     log, events = toolbox(), []
-    toolbox(act=f"{BREAKS_OFF} if pathlib.Path({str(log)!r}).read_text().split().count(words[-1]) == 1 else None")
+    toolbox(
+        act=(
+            f"{BREAKS_OFF} if pathlib.Path({str(log)!r}).read_text().split().count(words[-1]) == 1"
+            " else None"
+        )
+    )
     ensure(events.append)
     assert sorted(log.read_text().split()) == sorted(2 * packages())
     assert any(isinstance(each, StepWaiting) and "unexpected EOF" in str(each) for each in events)
@@ -251,7 +306,9 @@ def test_a_full_disk_is_reported_before_a_build(toolbox, monkeypatch):
     assert not log.exists()
 
 
-def test_without_go_and_without_an_index_the_error_says_what_to_install(toolbox):  # noqa: ARG001 - it empties PATH
+def test_without_go_and_without_an_index_the_error_says_what_to_install(
+    toolbox,  # noqa: ARG001 - it empties PATH
+):
     with pytest.raises(ToolchainError, match="no Go compiler is on PATH") as caught:
         ensure()
     assert "install Go 1.26 or later" in caught.value.remedy
@@ -264,7 +321,11 @@ def test_go_that_is_too_old_is_reported_and_not_used(toolbox):
     events = []
     with pytest.raises(ToolchainError):
         ensure(events.append)
-    assert any("is go 1.20.1, 1.26.0 is needed" in event.text for event in events if isinstance(event, Notice))
+    assert any(
+        "is go 1.20.1, 1.26.0 is needed" in event.text
+        for event in events
+        if isinstance(event, Notice)
+    )
 
 
 def test_go_never_replaces_itself_and_a_users_flags_do_not_reach_the_build(toolbox, monkeypatch):
@@ -272,7 +333,9 @@ def test_go_never_replaces_itself_and_a_users_flags_do_not_reach_the_build(toolb
     monkeypatch.setenv("GOTOOLCHAIN", "auto")
     toolbox()
     environment = find_go((1, 26, 0), lambda _: None).environment
-    assert {name: environment[name] for name in ("GOFLAGS", "GOTOOLCHAIN", "CGO_ENABLED", "GOWORK")} == {
+    assert {
+        name: environment[name] for name in ("GOFLAGS", "GOTOOLCHAIN", "CGO_ENABLED", "GOWORK")
+    } == {
         "GOFLAGS": "",
         "GOTOOLCHAIN": "local",
         "CGO_ENABLED": "0",

@@ -1,4 +1,6 @@
-"""The control plane from released programs: a mirror that fails, truncates and lies never gives a program that is not the pinned one."""
+"""The control plane from released programs: a mirror that fails, truncates and lies never gives a
+program that is not the pinned one.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,18 @@ from typing import cast
 
 import pytest
 
-from inferplan.rehearsal.errors import DiskFullError
-from inferplan.rehearsal.progress import Notice, StepFinished, StepStarted
+from inferplan.errors import DiskFullError
+from inferplan.progress import Notice, StepFinished, StepStarted
 from inferplan.rehearsal.toolchain import build, download, ensure
 from inferplan.rehearsal.toolchain.pins import OPTIONAL, SOURCES
 from inferplan.tables import table
 
-ETCD, KWOK, STAGES, KUBERNETES = "github.com/etcd.tar.gz", "github.com/kwok", "proxy.golang.org/kwok.zip", "dl.k8s.io/server.tar.gz"
+ETCD, KWOK, STAGES, KUBERNETES = (
+    "github.com/etcd.tar.gz",
+    "github.com/kwok",
+    "proxy.golang.org/kwok.zip",
+    "dl.k8s.io/server.tar.gz",
+)
 
 
 def _tar(files):
@@ -43,15 +50,25 @@ def _zip(files):
 SOURCE = {source.name: source for source in SOURCES}
 FILES = {
     # Large and random enough that an archive is cut in the middle of a member.
-    ETCD: _tar({"etcd/README.md": b"read me", "etcd/etcd": hashlib.sha512(b"etcd").digest() * 4000, "../../evil": b"outside"}),
+    ETCD: _tar(
+        {
+            "etcd/README.md": b"read me",
+            "etcd/etcd": hashlib.sha512(b"etcd").digest() * 4000,
+            "../../evil": b"outside",
+        }
+    ),
     KWOK: b"kwok program",
     STAGES: _zip({f"kwok@1/{path}": b"stage" for _, path in SOURCE["kwok"].data}),
-    KUBERNETES: _tar({f"server/bin/{name}": name.encode() for name, _ in SOURCE["kubernetes"].programs}),
+    KUBERNETES: _tar(
+        {f"server/bin/{name}": name.encode() for name, _ in SOURCE["kubernetes"].programs}
+    ),
 }
 
 
 class Mirror(ThreadingHTTPServer):
-    """Serves FILES below /<host>/<path>. `answers` holds a function per path, each used for one request, and `asked` the requests."""
+    """Serves FILES below /<host>/<path>. `answers` holds a function per path, each used for one
+    request, and `asked` the requests.
+    """
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -110,18 +127,38 @@ def lies_about_ranges(handler, content, start):
 @pytest.fixture
 def mirror(tmp_path, monkeypatch):
     rows = {
-        "etcd": [{"url": f"https://{ETCD}", "sha256": hashlib.sha256(FILES[ETCD]).hexdigest(), "folder": "etcd/"}],
+        "etcd": [
+            {
+                "url": f"https://{ETCD}",
+                "sha256": hashlib.sha256(FILES[ETCD]).hexdigest(),
+                "folder": "etcd/",
+            }
+        ],
         "kwok": [
             {"url": f"https://{KWOK}", "sha256": hashlib.sha256(FILES[KWOK]).hexdigest()},
-            {"url": f"https://{STAGES}", "sha256": hashlib.sha256(FILES[STAGES]).hexdigest(), "folder": "kwok@1/"},
+            {
+                "url": f"https://{STAGES}",
+                "sha256": hashlib.sha256(FILES[STAGES]).hexdigest(),
+                "folder": "kwok@1/",
+            },
         ],
-        "kubernetes": [{"url": f"https://{KUBERNETES}", "sha512": hashlib.sha512(FILES[KUBERNETES]).hexdigest(), "folder": "server/bin/"}],
+        "kubernetes": [
+            {
+                "url": f"https://{KUBERNETES}",
+                "sha512": hashlib.sha512(FILES[KUBERNETES]).hexdigest(),
+                "folder": "server/bin/",
+            }
+        ],
     }
     monkeypatch.setattr(download, "_rows", lambda source: rows[source.name])
     monkeypatch.setattr(download, "_PAUSE_SECONDS", 0.0)
     monkeypatch.setenv("INFERPLAN_CACHE_DIR", str(tmp_path / "cache"))
     with Mirror() as server:
-        monkeypatch.setattr(build, "_build", lambda sources, *_: server.built.extend(source.name for source in sources))
+        monkeypatch.setattr(
+            build,
+            "_build",
+            lambda sources, *_: server.built.extend(source.name for source in sources),
+        )
         monkeypatch.setenv("INFERPLAN_DOWNLOAD_MIRROR", f"{server.url}/")
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -157,7 +194,13 @@ def test_a_cut_download_resumes_where_it_ended(mirror):
 
 
 def test_a_download_that_was_killed_resumes_in_the_next_run(mirror, tmp_path):
-    part = tmp_path / "cache" / "toolchain" / "downloads" / f"{hashlib.sha256(FILES[ETCD]).hexdigest()[:24]}.part"
+    part = (
+        tmp_path
+        / "cache"
+        / "toolchain"
+        / "downloads"
+        / f"{hashlib.sha256(FILES[ETCD]).hexdigest()[:24]}.part"
+    )
     part.parent.mkdir(parents=True)
     part.write_bytes(FILES[ETCD][:1000])
     ensure()
@@ -167,7 +210,13 @@ def test_a_download_that_was_killed_resumes_in_the_next_run(mirror, tmp_path):
 
 @pytest.mark.parametrize("rest", [b"of another file", FILES[ETCD] + b"more"])
 def test_a_part_of_something_else_is_discarded_and_fetched_whole(rest, mirror, tmp_path):
-    part = tmp_path / "cache" / "toolchain" / "downloads" / f"{hashlib.sha256(FILES[ETCD]).hexdigest()[:24]}.part"
+    part = (
+        tmp_path
+        / "cache"
+        / "toolchain"
+        / "downloads"
+        / f"{hashlib.sha256(FILES[ETCD]).hexdigest()[:24]}.part"
+    )
     part.parent.mkdir(parents=True)
     part.write_bytes(rest)
     mirror.answers[ETCD] = [fails(416)] if len(rest) > len(FILES[ETCD]) else []
@@ -193,10 +242,16 @@ def test_passing_failures_are_tried_again(mirror):
     [
         ([fails(404)], "the server answered 404 Not Found"),
         ([fails(503)] * 4, "the server answered 503 Service Unavailable"),
-        ([lambda handler, _content, _start: handler.send(b"", 0)], r"it has sha256 e3b0c442\w+, pinned is \w+"),
+        (
+            [lambda handler, _content, _start: handler.send(b"", 0)],
+            r"it has sha256 e3b0c442\w+, pinned is \w+",
+        ),
         ([lies], r"it has sha256 \w+, pinned is \w+"),
         ([truncates, lies, lies], r"it has sha256 \w+, pinned is \w+"),
-        ([lambda handler, content, _start: handler.send(content, 0, cut=0)] * 4, r"the connection ended after 0 of \d+ bytes"),
+        (
+            [lambda handler, content, _start: handler.send(content, 0, cut=0)] * 4,
+            r"the connection ended after 0 of \d+ bytes",
+        ),
     ],
 )
 def test_what_cannot_be_downloaded_is_built_and_the_rest_is_not(answers, reason, mirror, tmp_path):
@@ -206,7 +261,8 @@ def test_what_cannot_be_downloaded_is_built_and_the_rest_is_not(answers, reason,
     assert mirror.built == ["etcd"]
     [notice] = [event.text for event in events if isinstance(event, Notice)]
     assert re.fullmatch(
-        rf"etcd is built instead of downloaded. {re.escape(mirror.url)}/{re.escape(ETCD)}: {reason}. To use a mirror, set INFERPLAN_DOWNLOAD_MIRROR",
+        rf"etcd is built instead of downloaded. {re.escape(mirror.url)}/{re.escape(ETCD)}:"
+        rf" {reason}. To use a mirror, set INFERPLAN_DOWNLOAD_MIRROR",
         notice,
     )
     folders = {path.name.partition("-")[0] for path in (tmp_path / "cache" / "toolchain").iterdir()}
@@ -228,7 +284,9 @@ def test_an_archive_that_lacks_a_program_is_not_taken(mirror, monkeypatch):
 def test_a_host_that_refuses_connections_is_asked_once(mirror, monkeypatch):
     monkeypatch.setenv("INFERPLAN_DOWNLOAD_MIRROR", "http://127.0.0.1:9")
     asked, real = [], download._receive
-    monkeypatch.setattr(download, "_receive", lambda *arguments: asked.append(arguments) or real(*arguments))
+    monkeypatch.setattr(
+        download, "_receive", lambda *arguments: asked.append(arguments) or real(*arguments)
+    )
     build._ensure(SOURCES, "test", lambda _: None)
     assert len(asked) == len(SOURCES)
     assert mirror.built == [source.name for source in SOURCES]
@@ -238,8 +296,9 @@ def test_the_mirror_setting_is_a_url_or_off(mirror, monkeypatch):
     monkeypatch.setenv("INFERPLAN_DOWNLOAD_MIRROR", "ftp://files")
     events = []
     build._ensure(SOURCES, "test", events.append)
-    assert "INFERPLAN_DOWNLOAD_MIRROR is 'ftp://files', which is not a URL. Use http(s)://host/path, or off" in str(events[1]).replace(
-        "\\'", "'"
+    assert (
+        "INFERPLAN_DOWNLOAD_MIRROR is 'ftp://files', which is not a URL. Use http(s)://host/path,"
+        " or off" in str(events[1]).replace("\\'", "'")
     )
     monkeypatch.setenv("INFERPLAN_DOWNLOAD_MIRROR", "off")
     events.clear()
@@ -261,7 +320,11 @@ def test_a_full_disk_is_not_mistaken_for_a_bad_download(mirror, monkeypatch):
 def _release(name: str) -> str:
     """The version of a program; that of a module without releases is in an edit."""
     source = SOURCE.get(name) or OPTIONAL[name]
-    edited = [re.search(r"[0-9]+(?:\.[0-9]+)+", after) for path, _, after in source.edits if path.endswith("version.go")]
+    edited = [
+        re.search(r"[0-9]+(?:\.[0-9]+)+", after)
+        for path, _, after in source.edits
+        if path.endswith("version.go")
+    ]
     return f"v{edited[0][0]}" if edited and edited[0] else source.version
 
 
@@ -271,5 +334,7 @@ def test_every_pin_has_the_version_of_the_modules_and_a_whole_checksum():
             for row in files:
                 assert _release(name) in row["url"]
                 assert row["url"].startswith("https://")
-                assert re.fullmatch(r"[0-9a-f]{64}|[0-9a-f]{128}", row.get("sha256") or row["sha512"])
+                assert re.fullmatch(
+                    r"[0-9a-f]{64}|[0-9a-f]{128}", row.get("sha256") or row["sha512"]
+                )
                 assert len(row.get("sha256", "")) in (0, 64)

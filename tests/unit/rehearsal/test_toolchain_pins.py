@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from inferplan.rehearsal.errors import ToolchainError
+from inferplan.errors import ToolchainError
 from inferplan.rehearsal.toolchain import crds, pins
 from inferplan.rehearsal.toolchain.go import REQUIREMENT_FILE
 from tests.rehearsal.kueue_manager import KUEUE
@@ -17,19 +17,30 @@ BY_NAME = {source.name: source for source in pins.SOURCES}
 
 
 def test_the_pinned_versions_are_those_that_the_documents_name():
-    assert {name: source.version for name, source in BY_NAME.items()} == {"etcd": "v3.6.6", "kwok": "v0.8.0", "kubernetes": "v1.34.4"}
+    assert {name: source.version for name, source in BY_NAME.items()} == {
+        "etcd": "v3.6.6",
+        "kwok": "v0.8.0",
+        "kubernetes": "v1.34.4",
+    }
 
 
-@pytest.mark.parametrize("source", [KUEUE, pins.KEDA, pins.KARPENTER], ids=lambda source: source.name)
+@pytest.mark.parametrize(
+    "source", [KUEUE, pins.KEDA, pins.KARPENTER], ids=lambda source: source.name
+)
 def test_pinned_operator_has_the_version_of_its_definitions_and_hashes(source):
     [defined] = [each for each in crds.crd_sources() if each.name == source.name]
     assert (source.module, source.version) == (defined.module, defined.version)
-    assert f"{defined.module} {defined.version} {defined.sum}" in (source.directory / "go.sum").read_text()
+    assert (
+        f"{defined.module} {defined.version} {defined.sum}"
+        in (source.directory / "go.sum").read_text()
+    )
 
 
 @pytest.mark.parametrize("source", [pins.KEDA, pins.KARPENTER], ids=lambda source: source.name)
 def test_an_operator_that_listens_on_every_address_is_edited(source):
-    assert any("127.0.0.1" in after and "127.0.0.1" not in before for _, before, after in source.edits)
+    assert any(
+        "127.0.0.1" in after and "127.0.0.1" not in before for _, before, after in source.edits
+    )
 
 
 def test_every_staging_module_of_kubernetes_is_replaced_by_the_matching_release():
@@ -41,7 +52,12 @@ def test_every_staging_module_of_kubernetes_is_replaced_by_the_matching_release(
 
 def test_the_server_gets_its_version_at_link_time():
     flags = BY_NAME["kubernetes"].build_arguments()[-1]
-    for variable, value in (("gitVersion", "v1.34.4"), ("gitMajor", "1"), ("gitMinor", "34"), ("gitTreeState", "clean")):
+    for variable, value in (
+        ("gitVersion", "v1.34.4"),
+        ("gitMajor", "1"),
+        ("gitMinor", "34"),
+        ("gitTreeState", "clean"),
+    ):
         assert f"-X k8s.io/component-base/version.{variable}={value}" in flags
 
 
@@ -110,18 +126,29 @@ def test_each_api_group_comes_from_one_project_with_a_module_hash_and_files_of_t
     ]
     for source in crds.crd_sources():
         assert re.fullmatch(r"h1:[A-Za-z0-9+/]{43}=", source.sum)
-        assert all(path.rpartition("/")[2].startswith(tuple(f"{group}_" for group in source.groups)) for path in source.paths)
+        assert all(
+            path.rpartition("/")[2].startswith(tuple(f"{group}_" for group in source.groups))
+            for path in source.paths
+        )
     assert len(tomllib.loads(crds.TABLE.read_text())) == len(crds.crd_sources())
 
 
 def test_an_api_group_that_is_not_pinned_is_named_with_those_that_are():
-    with pytest.raises(ToolchainError, match=r"no CustomResourceDefinitions are pinned for the API group acme\.example") as caught:
+    with pytest.raises(
+        ToolchainError,
+        match=r"no CustomResourceDefinitions are pinned for the API group acme\.example",
+    ) as caught:
         crds.crd_files("acme.example")
     assert "keda.sh" in caught.value.remedy
 
 
 def test_our_definitions_have_the_name_of_their_file():
-    assert crds.own_groups() == ("eks.amazonaws.com", "leaderworkerset.x-k8s.io", "nvidia.com", "ray.io")
+    assert crds.own_groups() == (
+        "eks.amazonaws.com",
+        "leaderworkerset.x-k8s.io",
+        "nvidia.com",
+        "ray.io",
+    )
     for group in crds.own_groups():
         for path, document in zip(crds.crd_files(group), crds.crd_documents(group), strict=True):
             assert document["metadata"]["name"] == path.stem

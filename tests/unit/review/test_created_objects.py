@@ -14,7 +14,11 @@ WEBHOOK = "kubernetes:admissionregistration.k8s.io/v1:ValidatingWebhookConfigura
 
 
 def binding(role, kind="ClusterRole"):
-    return {"metadata": {"name": "ops"}, "roleRef": {"kind": kind, "name": role}, "subjects": [{"kind": "Group", "name": "night-shift"}]}
+    return {
+        "metadata": {"name": "ops"},
+        "roleRef": {"kind": kind, "name": role},
+        "subjects": [{"kind": "Group", "name": "night-shift"}],
+    }
 
 
 def rank(type_, inputs):
@@ -28,7 +32,13 @@ def rank(type_, inputs):
         (f"{RBAC}:ClusterRoleBinding", binding("cluster-admin")),
         (f"{RBAC}:ClusterRoleBinding", binding("system:controller:job-controller")),
         (PRIORITY, {"metadata": {"name": "ops"}, "value": 10, "globalDefault": True}),
-        (WEBHOOK, {"metadata": {"name": "ops"}, "webhooks": [{"name": "a.acme.example", "failurePolicy": "Fail"}]}),
+        (
+            WEBHOOK,
+            {
+                "metadata": {"name": "ops"},
+                "webhooks": [{"name": "a.acme.example", "failurePolicy": "Fail"}],
+            },
+        ),
     ],
 )
 def test_a_new_object_with_power_over_others_is_a_risk(type_, inputs):
@@ -36,7 +46,11 @@ def test_a_new_object_with_power_over_others_is_a_risk(type_, inputs):
 
 
 @pytest.mark.parametrize(
-    ("type_", "inputs"), [(f"{RBAC}:RoleBinding", binding("reader", "Role")), (PRIORITY, {"metadata": {"name": "ops"}, "value": 10})]
+    ("type_", "inputs"),
+    [
+        (f"{RBAC}:RoleBinding", binding("reader", "Role")),
+        (PRIORITY, {"metadata": {"name": "ops"}, "value": 10}),
+    ],
 )
 def test_a_new_object_without_such_power_is_calm(type_, inputs):
     assert rank(type_, inputs) >= CALM

@@ -7,7 +7,14 @@ from pathlib import Path
 from inferplan import review
 
 MODULES = sorted(Path(review.__path__[0]).rglob("*.py"))
-ALLOWED = {"inferplan.kube", "inferplan.review", "inferplan.tables", "pydantic", "jinja2", "markupsafe"}
+ALLOWED = {
+    "inferplan.kube",
+    "inferplan.review",
+    "inferplan.tables",
+    "pydantic",
+    "jinja2",
+    "markupsafe",
+}
 # A script for a person, who has boto3.
 ALSO = {"refresh_prices.py": {"boto3"}}
 

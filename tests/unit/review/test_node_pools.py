@@ -5,36 +5,54 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from inferplan.hardware.prices import price_list
 from inferplan.review.capacity.capacity import pools
 from inferplan.review.capacity.declared import NODE_GROUP, Declared
 from inferplan.review.cost.cost import monthly_cost
-from inferplan.review.cost.prices import price_list
-from inferplan.review.risks.kinds import rules_for
+from inferplan.review.steps.kinds import rules_for
 
 POOL = "inferplan.dev/pool"
 
 
 def declared(type_: str, name: str, spec: dict[str, Any]) -> Declared:
-    return Declared(type=type_, urn=f"urn:{name}", name=name, inputs={"metadata": {"name": name}, "spec": spec})
+    return Declared(
+        type=type_, urn=f"urn:{name}", name=name, inputs={"metadata": {"name": name}, "spec": spec}
+    )
 
 
-def node_pool(name: str, *, ways: tuple[str, ...] = ("on-demand",), machine: str = "g6e.4xlarge", **spec: Any) -> Declared:
+def node_pool(
+    name: str, *, ways: tuple[str, ...] = ("on-demand",), machine: str = "g6e.4xlarge", **spec: Any
+) -> Declared:
     requirements = [
         {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [machine]},
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": list(ways)},
     ]
-    template = {"metadata": {"labels": {POOL: "l40s"}}, "spec": {"nodeClassRef": {"name": "l40s-auto"}, "requirements": requirements}}
+    template = {
+        "metadata": {"labels": {POOL: "l40s"}},
+        "spec": {"nodeClassRef": {"name": "l40s-auto"}, "requirements": requirements},
+    }
     return declared("kubernetes:karpenter.sh/v1:NodePool", name, {**spec, "template": template})
 
 
 def node_group(least: int, most: int, **inputs: Any) -> Declared:
     sizes = {"scalingConfig": {"minSize": least, "maxSize": most}, "labels": {POOL: "l40s"}}
-    return Declared(type=NODE_GROUP, urn="urn:g", name="g", inputs={"instanceTypes": ["g6e.4xlarge"], **sizes, **inputs})
+    return Declared(
+        type=NODE_GROUP,
+        urn="urn:g",
+        name="g",
+        inputs={"instanceTypes": ["g6e.4xlarge"], **sizes, **inputs},
+    )
 
 
 STATIC = node_pool("l40s-static", replicas=2, limits={"nodes": "3"})
-DYNAMIC = node_pool("l40s-auto", ways=("spot", "on-demand"), limits={"nodes": "3", "nvidia.com/gpu": "3"})
-CLASS = declared("kubernetes:eks.amazonaws.com/v1:NodeClass", "l40s-auto", {"ephemeralStorage": {"size": "100Gi"}})
+DYNAMIC = node_pool(
+    "l40s-auto", ways=("spot", "on-demand"), limits={"nodes": "3", "nvidia.com/gpu": "3"}
+)
+CLASS = declared(
+    "kubernetes:eks.amazonaws.com/v1:NodeClass",
+    "l40s-auto",
+    {"ephemeralStorage": {"size": "100Gi"}},
+)
 
 
 def test_a_static_and_a_dynamic_node_pool_are_one_pool():
@@ -56,7 +74,9 @@ def test_the_cost_is_that_of_a_node_group_and_the_fee():
 
 def test_spot_does_not_lower_the_fee():
     (line,) = monthly_cost([node_pool("l40s-auto", ways=("spot",), limits={"nodes": "2"})]).lines
-    (static,) = monthly_cost([node_pool("l40s-static", ways=("spot",), replicas=2, limits={"nodes": "3"})]).lines
+    (static,) = monthly_cost(
+        [node_pool("l40s-static", ways=("spot",), replicas=2, limits={"nodes": "3"})]
+    ).lines
     prices = price_list()
     price = prices.machines["g6e.4xlarge"].usd_per_hour
     assert price is not None
@@ -74,7 +94,9 @@ def test_a_change_of_its_nodes_is_a_risk_and_a_change_of_its_size_is_none():
     (rule,) = [
         each
         for each in rules_for("kubernetes:karpenter.sh/v1:NodePool")
-        if each.path.pattern.startswith(r"spec\.template\.") and not each.rest and each.order == 2000
+        if each.path.pattern.startswith(r"spec\.template\.")
+        and not each.rest
+        and each.order == 2000
     ]
     assert rule.path.fullmatch("spec.template.spec.taints[0].key")
     assert not rule.path.fullmatch("spec.limits.nodes")

@@ -13,7 +13,11 @@ from tests.review_streams import preview, stack_step
 
 
 def side(route: Mapping[str, object] | None, **replicas: int) -> dict[str, object]:
-    stated = document([] if route is None else [("chat-large", RouteSpec.model_validate({"consumers": ["chat"], **route}).facts)])
+    stated = document(
+        []
+        if route is None
+        else [("chat-large", RouteSpec.model_validate({"consumers": ["chat"], **route}).facts)]
+    )
     models = {name: {"maxReplicas": most} for name, most in replicas.items()}
     gateway = {"gateway": {"host": "a", "scheme": "https"}}
     return {"facts": {**stated, "model": models, "gateway": gateway}}
@@ -38,15 +42,29 @@ def test_a_moved_share_names_route_model_and_figures(first, second):
 
 
 def test_the_same_shares_in_other_numbers_are_no_change():
-    assert risks(side({"backends": {"llama": 1, "next": 1}}, **READY), side({"backends": {"llama": 50, "next": 50}}, **READY)) == []
+    assert (
+        risks(
+            side({"backends": {"llama": 1, "next": 1}}, **READY),
+            side({"backends": {"llama": 50, "next": 50}}, **READY),
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
     ("new", "replicas", "cause"),
     [
-        ({"backends": {"llama": 95, "third": 5}}, {**READY, "third": 1}, "third is new and has to start first"),
+        (
+            {"backends": {"llama": 95, "third": 5}},
+            {**READY, "third": 1},
+            "third is new and has to start first",
+        ),
         ({"backends": {"llama": 95, "next": 5}}, {"llama": 1, "next": 0}, "next has no replicas"),
-        ({"backends": {"llama": 95, "next": 5}, "fallback": "third"}, {"llama": 1, "next": 0, "third": 1}, "next has no replicas"),
+        (
+            {"backends": {"llama": 95, "next": 5}, "fallback": "third"},
+            {"llama": 1, "next": 0, "third": 1},
+            "next has no replicas",
+        ),
     ],
 )
 def test_a_share_without_a_ready_replica_is_critical(new, replicas, cause):
@@ -54,19 +72,35 @@ def test_a_share_without_a_ready_replica_is_critical(new, replicas, cause):
     assert (0, "leaves 5% of its requests without a ready replica", cause) in found
 
 
-@pytest.mark.parametrize("new", [{"backends": {"llama": 95, "next": 5}, "fallback": "llama"}, {"backends": {"llama": 1, "next": 0}}])
+@pytest.mark.parametrize(
+    "new",
+    [
+        {"backends": {"llama": 95, "next": 5}, "fallback": "llama"},
+        {"backends": {"llama": 1, "next": 0}},
+    ],
+)
 def test_a_fallback_that_is_ready_and_a_model_without_share_are_no_loss(new):
     found = risks(side({"backends": {"llama": 1}}, **READY), side(new, llama=1, next=0))
     assert not any(weight == 0 for weight, _, _ in found)
 
 
 def test_a_new_route_loses_nothing():
-    assert not any(weight == 0 for weight, _, _ in risks(side(None, llama=1), side({"backends": {"third": 1}}, llama=1, third=1)))
+    assert not any(
+        weight == 0
+        for weight, _, _ in risks(
+            side(None, llama=1), side({"backends": {"third": 1}}, llama=1, third=1)
+        )
+    )
 
 
 def test_a_lost_name_and_a_lost_consumer_are_critical():
-    old, new = {"backends": {"llama": 1}, "aliases": ["gpt-4o"], "consumers": ["chat", "batch"]}, {"backends": {"llama": 1}}
-    said = [what for weight, what, _ in risks(side(old, llama=1), side(new, llama=1)) if weight == 0]
+    old, new = (
+        {"backends": {"llama": 1}, "aliases": ["gpt-4o"], "consumers": ["chat", "batch"]},
+        {"backends": {"llama": 1}},
+    )
+    said = [
+        what for weight, what, _ in risks(side(old, llama=1), side(new, llama=1)) if weight == 0
+    ]
     assert sorted(said) == ["batch can no longer call", "loses a name"]
     assert risks(side(old, llama=1), side(None, llama=1))[0][1:] == (
         "batch and chat can no longer call",
@@ -76,7 +110,9 @@ def test_a_lost_name_and_a_lost_consumer_are_critical():
 
 @pytest.mark.parametrize("artifact", ["lora", "support-lora"])
 def test_other_files_of_an_artifact_are_other_weights_whatever_its_name(artifact):
-    models = ({"chat": {"artifacts": {artifact: {"revision": revision}}}} for revision in ("one", "two"))
+    models = (
+        {"chat": {"artifacts": {artifact: {"revision": revision}}}} for revision in ("one", "two")
+    )
     old, new = ({"facts": {**document([]), "model": each}} for each in models)
     [risk] = make_report([preview(stack_step(old, new))]).stacks[0].risks
     assert (risk.weight, risk.what) == (0, "serves other weights")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inferplan.pulumi_engine.reading.records import MAX_RECORD, EventsError
 from inferplan.review.reading.collector import StepCollector, counts_of
 from inferplan.review.reading.preview import Preview
 from inferplan.review.reading.reader import read, read_bytes, read_file
-from inferplan.review.reading.records import MAX_RECORD, EventsError
 from inferplan.review.report import make_report
 from inferplan.review.verdict import INCOMPLETE
 
@@ -21,7 +21,8 @@ KUBERNETES = FIXTURES / "kubernetes-previews"
 
 _COLOUR = re.compile(r"<\{%.*?%\}>")
 _LINE = re.compile(
-    r"^ {4}(?:[+~=-]|\+-)? ?(\d+) (?:to )?(create|update|delete|replace|import|errored|created|updated|deleted|replaced|imported)\b"
+    r"^ {4}(?:[+~=-]|\+-)? ?(\d+) (?:to"
+    r" )?(create|update|delete|replace|import|errored|created|updated|deleted|replaced|imported)\b"
 )
 _UNCHANGED = re.compile(r"^ {4}.*?(\d+) unchanged")
 # Ops that the CLI counts and does not print.
@@ -39,7 +40,11 @@ def printed_counts(path: Path) -> dict[str, int]:
             break
         if found := _LINE.match(line):
             op = found[2].removesuffix("d").removesuffix("e")
-            counts[{"creat": "create", "updat": "update", "delet": "delete", "replac": "replace"}.get(op, op)] = int(found[1])
+            counts[
+                {"creat": "create", "updat": "update", "delet": "delete", "replac": "replace"}.get(
+                    op, op
+                )
+            ] = int(found[1])
         if found := _UNCHANGED.match(line):
             counts["same"] = int(found[1])
     counts.pop("error", None)
@@ -69,7 +74,8 @@ def test_counts_equal_what_the_cli_printed(folder):
     changed = {op: count for op, count in shown(preview).items() if op != "same"}
     displays = [folder / name for name in ("diff.stdout.txt", "progress.stdout.txt")]
     printed = [printed_counts(path) for path in displays if "Resources:" in path.read_text()]
-    # The CLI counts in each of its displays but for two runs, and unchanged resources only beside changed ones.
+    # The CLI counts in each of its displays but for two runs, and unchanged resources only beside
+    # changed ones.
     assert printed
     for said in printed:
         assert {op: count for op, count in said.items() if op != "same"} == changed
@@ -83,12 +89,18 @@ def test_a_stream_that_is_cut_anywhere_is_incomplete_and_never_without_changes(f
     for share in range(8):
         report = make_report([read_bytes(content[: end * share // 8])])
         assert report.verdict.startswith("incomplete: ")
-        assert (report.rank, report.stacks[0].accelerators, report.stacks[0].cost) == (INCOMPLETE, "", "")
+        assert (report.rank, report.stacks[0].accelerators, report.stacks[0].cost) == (
+            INCOMPLETE,
+            "",
+            "",
+        )
 
 
 @pytest.mark.parametrize("folder", STREAMS, ids=lambda folder: folder.name)
 def test_counts_without_the_summary_are_those_of_the_summary(folder):
-    """A cut stream is counted from its steps: with every step there, the result is the engine's own."""
+    """A cut stream is counted from its steps: with every step there, the result is the engine's
+    own.
+    """
     lines = (folder / "eventstream.json").read_text().splitlines()
     with_summary = read_file(folder / "eventstream.json")
     without = read_bytes("\n".join(line for line in lines if '"summaryEvent"' not in line).encode())
@@ -99,7 +111,9 @@ def test_counts_without_the_summary_are_those_of_the_summary(folder):
 @pytest.mark.parametrize("folder", STREAMS, ids=lambda folder: folder.name)
 def test_failed_operations_are_those_that_the_cli_calls_errored(folder):
     printed = re.search(r"(\d+) errored", _COLOUR.sub("", (folder / "diff.stdout.txt").read_text()))
-    assert read_file(folder / "eventstream.json").failed_operations == (int(printed[1]) if printed else 0)
+    assert read_file(folder / "eventstream.json").failed_operations == (
+        int(printed[1]) if printed else 0
+    )
 
 
 @pytest.mark.parametrize("folder", STREAMS, ids=lambda folder: folder.name)
@@ -114,27 +128,46 @@ def test_one_line_or_many_lines_or_indented_read_alike(folder):
 def test_a_kubernetes_preview_counts_a_replacement_once():
     preview = read_file(KUBERNETES / "changes.ndjson")
     assert preview.counts == {"create": 1, "delete": 1, "replace": 2, "same": 2, "update": 1}
-    assert [(step.op, step.name) for step in preview.changed if step.op == "replace"] == [("replace", "k"), ("replace", "preheat")]
+    assert [(step.op, step.name) for step in preview.changed if step.op == "replace"] == [
+        ("replace", "k"),
+        ("replace", "preheat"),
+    ]
     assert (preview.project, preview.stack, preview.incomplete) == ("tiny", "dev", "")
 
 
 def test_a_digest_counts_what_the_cli_printed_for_it():
     preview = read_file(KUBERNETES / "changes.digest.json")
     assert preview.counts == printed_counts(KUBERNETES / "changes.diff.txt")
-    assert {step.name: step.op for step in preview.changed} == {"k": "replace", "cm": "create", "m": "update", "gpu-0": "delete"}
+    assert {step.name: step.op for step in preview.changed} == {
+        "k": "replace",
+        "cm": "create",
+        "m": "update",
+        "gpu-0": "delete",
+    }
     assert preview.form == "digest"
 
 
 def test_a_digest_has_no_new_outputs_so_none_is_reported_as_deleted():
-    stack = {"urn": "urn:pulumi:local::shop::pulumi:pulumi:Stack::shop-local", "type": "pulumi:pulumi:Stack", "custom": False}
-    step = {"op": "same", "urn": stack["urn"], "oldState": {**stack, "outputs": {"gateway": "http://gateway"}}, "newState": stack}
+    stack = {
+        "urn": "urn:pulumi:local::shop::pulumi:pulumi:Stack::shop-local",
+        "type": "pulumi:pulumi:Stack",
+        "custom": False,
+    }
+    step = {
+        "op": "same",
+        "urn": stack["urn"],
+        "oldState": {**stack, "outputs": {"gateway": "http://gateway"}},
+        "newState": stack,
+    }
     preview = read_bytes(json.dumps({"steps": [step], "changeSummary": {"same": 1}}).encode())
     assert preview.output_changes == ()
 
 
 def test_policy_events_are_kept_and_debug_diagnostics_are_not():
     preview = read_file(KUBERNETES / "policy-violations.ndjson")
-    assert [(each.policy_name, each.enforcement_level, each.severity) for each in preview.policies] == [
+    assert [
+        (each.policy_name, each.enforcement_level, each.severity) for each in preview.policies
+    ] == [
         ("pinned-images", "mandatory", "high"),
         ("budget", "advisory", ""),
     ]
@@ -144,7 +177,9 @@ def test_policy_events_are_kept_and_debug_diagnostics_are_not():
 
 
 def test_remediations_are_kept():
-    remediations = read_file(FIXTURES / "engine-events" / "d905e00b" / "eventstream.json").remediations
+    remediations = read_file(
+        FIXTURES / "engine-events" / "d905e00b" / "eventstream.json"
+    ).remediations
     assert [each.policy_name for each in remediations] == ["ignored", "real-deal"]
 
 
@@ -156,8 +191,12 @@ def test_unknown_keys_and_kinds_are_passed_over():
 
 
 def test_an_unknown_op_is_a_step_like_any_other():
-    stream = (KUBERNETES / "changes.ndjson").read_text().replace('"op":"update"', '"op":"transmute"')
-    assert ("transmute", "m") in [(step.op, step.name) for step in read_bytes(stream.encode()).changed]
+    stream = (
+        (KUBERNETES / "changes.ndjson").read_text().replace('"op":"update"', '"op":"transmute"')
+    )
+    assert ("transmute", "m") in [
+        (step.op, step.name) for step in read_bytes(stream.encode()).changed
+    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -222,13 +261,20 @@ def test_any_bytes_are_read_or_rejected(content):
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
 
 @settings(max_examples=200, deadline=None)
-@given(kind=st.sampled_from(["resOutputsEvent", "policyEvent", "summaryEvent", "preludeEvent", "steps"]), body=_JSON)
+@given(
+    kind=st.sampled_from(
+        ["resOutputsEvent", "policyEvent", "summaryEvent", "preludeEvent", "steps"]
+    ),
+    body=_JSON,
+)
 def test_any_json_in_an_event_is_read_or_rejected(kind, body):
     assert "events" in outcome_of(json.dumps({kind: body}).encode())
 

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
+from inferplan.hardware.prices import price_list
 from inferplan.review.capacity.declared import Declared
 from inferplan.review.cost.budget import over_budget
 from inferplan.review.cost.cost import monthly_cost, region_of
-from inferplan.review.cost.prices import price_list
 from tests.unit.review.test_node_pools import node_group
 
 
 def provider(region: str) -> Declared:
-    return Declared(type="pulumi:providers:aws", urn="urn:aws", name="aws", inputs={"region": region})
+    return Declared(
+        type="pulumi:providers:aws", urn="urn:aws", name="aws", inputs={"region": region}
+    )
 
 
 def cluster(version: str, support: str) -> Declared:
@@ -53,12 +55,17 @@ def test_a_node_costs_what_its_region_asks(region, kind, hourly):
     assert abs(line.usual / 730 - Decimal(hourly)) < Decimal(hourly) / 1000
 
 
-@pytest.mark.parametrize(("region", "kind"), [("eu-west-1", "p5.48xlarge"), ("mx-central-1", "m7i.2xlarge")])
+@pytest.mark.parametrize(
+    ("region", "kind"), [("eu-west-1", "p5.48xlarge"), ("mx-central-1", "m7i.2xlarge")]
+)
 def test_an_unknown_price_is_named_and_fails_the_budget(region, kind):
     cost = monthly_cost([provider(region), node_group(1, 2, instanceTypes=[kind])])
     assert cost.lines == ()
     assert [why for _, _, why in cost.unpriced] == [f"no list price for {kind} in {region}"]
-    assert f"cannot be checked against the budget of $900,000: no list price for {kind} in {region}" in over_budget(cost, Decimal(900_000))
+    assert (
+        f"cannot be checked against the budget of $900,000: no list price for {kind} in {region}"
+        in over_budget(cost, Decimal(900_000))
+    )
 
 
 NAT = resource("aws:ec2/natGateway:NatGateway", "nat")
@@ -75,15 +82,28 @@ def test_a_service_without_a_price_in_the_region_is_named_and_counts_in_the_budg
 
 
 @pytest.mark.parametrize(
-    ("region", "usual", "most"), [("us-east-1", "8.00", "8.00"), ("eu-central-1", "9.52", "9.52"), ("ca-central-1", "0", "24.00")]
+    ("region", "usual", "most"),
+    [
+        ("us-east-1", "8.00", "8.00"),
+        ("eu-central-1", "9.52", "9.52"),
+        ("ca-central-1", "0", "24.00"),
+    ],
 )
 def test_volumes_have_the_price_of_their_region_or_count_at_most(region, usual, most):
-    cost = monthly_cost([provider(region), resource("aws:ebs/volume:Volume", "v", size=100, type="gp3")])
+    cost = monthly_cost(
+        [provider(region), resource("aws:ebs/volume:Volume", "v", size=100, type="gp3")]
+    )
     assert (cost.usual, cost.most) == (Decimal(usual), Decimal(most))
     with_disk, without = (
-        monthly_cost([provider(region), node_group(1, 2, instanceTypes=["m7i.2xlarge"], diskSize=size)]) for size in (100, None)
+        monthly_cost(
+            [provider(region), node_group(1, 2, instanceTypes=["m7i.2xlarge"], diskSize=size)]
+        )
+        for size in (100, None)
     )
-    assert (with_disk.usual - without.usual, with_disk.most - without.most) == (Decimal(usual), 2 * Decimal(most))
+    assert (with_disk.usual - without.usual, with_disk.most - without.most) == (
+        Decimal(usual),
+        2 * Decimal(most),
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,7 +114,9 @@ def test_extended_support_is_in_the_sum_once_the_version_needs_it(version, suppo
     (line,) = monthly_cost([cluster(version, support)]).lines
     assert (line.usual, line.most) == (usual, most)
     assert ("in extended support from" in line.basis) == (support == "EXTENDED")
-    assert bool(over_budget(monthly_cost([cluster(version, support)]), Decimal(100))) == (most > 100)
+    assert bool(over_budget(monthly_cost([cluster(version, support)]), Decimal(100))) == (
+        most > 100
+    )
 
 
 def test_backups_and_addresses_of_load_balancers_are_named():

@@ -40,7 +40,8 @@ def test_verdict_and_counts_are_in_one_line_after_the_marker(changes):
     first, second = comment.render(changes).splitlines()[:2]
     assert first == marker(changes)
     assert second.startswith(
-        "## ⚠️ <code>tiny/dev</code>: 3 risks, 1 of them critical · 1 to create, 1 to update, 2 to replace, 1 to delete"
+        "## ⚠️ <code>tiny/dev</code>: 3 risks, 1 of them critical · 1 to create, 1 to update, 2 to"
+        " replace, 1 to delete"
     )
 
 
@@ -77,7 +78,9 @@ def test_a_mandatory_violation_blocks_and_shows_its_words():
 
 
 def test_a_policy_that_cannot_be_judged_is_folded_and_blocks_nothing():
-    report = make_report([read_file(KUBERNETES.parent / "engine-events" / "31fea1f8" / "eventstream.json")])
+    report = make_report(
+        [read_file(KUBERNETES.parent / "engine-events" / "31fea1f8" / "eventstream.json")]
+    )
     assert all(not each.evaluated for each in report.stacks[0].policies)
     assert "1 policy could not be evaluated" in comment.render(report)
     assert not report.verdict.startswith("blocked")
@@ -95,14 +98,25 @@ def test_the_digest_and_the_stream_of_one_change_show_the_same_properties():
     digest = make_report([read_file(KUBERNETES / "changes.digest.json")]).stacks[0]
     streamed = make_report([read_file(KUBERNETES / "changes.ndjson")]).stacks[0]
     wanted = {"k", "m", "gpu-0"}
-    tables = [{each.name: each.properties for each in stack.resources if each.name in wanted} for stack in (digest, streamed)]
+    tables = [
+        {each.name: each.properties for each in stack.resources if each.name in wanted}
+        for stack in (digest, streamed)
+    ]
     assert tables[0] == tables[1]
 
 
 def test_a_changed_secret_shows_as_changed_and_an_unknown_as_known_after_up():
-    diff = {"data.a": {"diffKind": "update", "inputDiff": False}, "data.b": {"diffKind": "update", "inputDiff": False}}
+    diff = {
+        "data.a": {"diffKind": "update", "inputDiff": False},
+        "data.b": {"diffKind": "update", "inputDiff": False},
+    }
     old, new = {"data": {"a": SECRET, "b": "1"}}, {"data": {"a": SECRET, "b": UNKNOWN}}
-    rows = report_on(step("update", CONFIG_MAP, "c", old, new, diff=diff)).stacks[0].resources[0].properties
+    rows = (
+        report_on(step("update", CONFIG_MAP, "c", old, new, diff=diff))
+        .stacks[0]
+        .resources[0]
+        .properties
+    )
     assert [(each.path, each.old, each.new) for each in rows] == [
         ("data.a", "secret", "secret (changed)"),
         ("data.b", '"1"', "known after up"),
@@ -111,7 +125,16 @@ def test_a_changed_secret_shows_as_changed_and_an_unknown_as_known_after_up():
 
 def test_a_value_that_becomes_a_secret_hides_what_it_was():
     diff = {"data.a": {"diffKind": "update", "inputDiff": False}}
-    report = report_on(step("update", CONFIG_MAP, "c", {"data": {"a": "canary-plain"}}, {"data": {"a": SECRET}}, diff=diff))
+    report = report_on(
+        step(
+            "update",
+            CONFIG_MAP,
+            "c",
+            {"data": {"a": "canary-plain"}},
+            {"data": {"a": SECRET}},
+            diff=diff,
+        )
+    )
     assert "canary-plain" not in every_rendering(report)
 
 
@@ -127,17 +150,40 @@ def test_without_a_detailed_diff_the_inputs_are_compared():
 
 
 def test_stack_outputs_are_compared():
-    outputs = report_on(stack_step({"url": "a", "key": SECRET}, {"url": "b", "key": SECRET, "new": 1})).stacks[0].outputs
-    assert [(each.path, each.old, each.new) for each in outputs] == [("new", "", "1"), ("url", "a", "b")]
+    outputs = (
+        report_on(stack_step({"url": "a", "key": SECRET}, {"url": "b", "key": SECRET, "new": 1}))
+        .stacks[0]
+        .outputs
+    )
+    assert [(each.path, each.old, each.new) for each in outputs] == [
+        ("new", "", "1"),
+        ("url", "a", "b"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("event", "what", "words"),
     [
-        (step("delete", "aws:s3/bucket:Bucket", "w", {"bucket": "w"}), "deleted", "every object in the bucket is lost"),
-        (step("delete", "aws:efs/fileSystem:FileSystem", "f", {}), "deleted", "every file on it is lost"),
-        (step("delete", "kubernetes:core/v1:PersistentVolumeClaim", "p", {}), "deleted", "weights have to be fetched again"),
-        (step("replace", "aws:eks/nodeGroup:NodeGroup", "n", {}, {}, keys=["instanceTypes"]), "replaced", "all its nodes are replaced"),
+        (
+            step("delete", "aws:s3/bucket:Bucket", "w", {"bucket": "w"}),
+            "deleted",
+            "every object in the bucket is lost",
+        ),
+        (
+            step("delete", "aws:efs/fileSystem:FileSystem", "f", {}),
+            "deleted",
+            "every file on it is lost",
+        ),
+        (
+            step("delete", "kubernetes:core/v1:PersistentVolumeClaim", "p", {}),
+            "deleted",
+            "weights have to be fetched again",
+        ),
+        (
+            step("replace", "aws:eks/nodeGroup:NodeGroup", "n", {}, {}, keys=["instanceTypes"]),
+            "replaced",
+            "all its nodes are replaced",
+        ),
         (
             facts({"consumer": {"chat": {"keys": [2, 1]}}}, {"consumer": {"chat": {"keys": [2]}}}),
             "loses key 1",
@@ -146,7 +192,10 @@ def test_stack_outputs_are_compared():
         (
             facts(
                 {"stack": {"stack": {"keyHistory": {"desk": {"issued": 4, "spent": [2, 4]}}}}},
-                {"consumer": {"desk": {"keys": [5, 4]}}, "stack": {"stack": {"keyHistory": {"desk": {"issued": 5, "spent": 3}}}}},
+                {
+                    "consumer": {"desk": {"keys": [5, 4]}},
+                    "stack": {"stack": {"keyHistory": {"desk": {"issued": 5, "spent": 3}}}},
+                },
             ),
             "revoked keys become valid again for",
             "can call",
@@ -176,12 +225,26 @@ def test_stack_outputs_are_compared():
             "no response",
         ),
         (
-            step("update", "kubernetes:core/v1:Service", "s", {"spec": {"ports": [{"port": 80}]}}, {"spec": {"ports": [{"port": 81}]}}),
+            step(
+                "update",
+                "kubernetes:core/v1:Service",
+                "s",
+                {"spec": {"ports": [{"port": 80}]}},
+                {"spec": {"ports": [{"port": 81}]}},
+            ),
             "changes its address or ports",
             "no response",
         ),
-        (step("update", DEPLOYMENT, "d", {"spec": {"replicas": 2}}, {"spec": {"replicas": 0}}), "stops", "no replica is ready"),
-        (step("same", "aws:s3/bucket:Bucket", "w", {}, {}, old_state={"protect": True}), "loses its protection", "without being rejected"),
+        (
+            step("update", DEPLOYMENT, "d", {"spec": {"replicas": 2}}, {"spec": {"replicas": 0}}),
+            "stops",
+            "no replica is ready",
+        ),
+        (
+            step("same", "aws:s3/bucket:Bucket", "w", {}, {}, old_state={"protect": True}),
+            "loses its protection",
+            "without being rejected",
+        ),
     ],
 )
 def test_a_risk_says_what_it_means_in_words(event, what, words):
@@ -196,7 +259,13 @@ def test_a_risk_says_what_it_means_in_words(event, what, words):
         step("create", "aws:s3/bucket:Bucket", "w", None, {"bucket": "w"}),
         facts({"consumer": {"chat": {"keys": [1]}}}, {"consumer": {"chat": {"keys": [2, 1]}}}),
         step("update", DEPLOYMENT, "d", {"spec": {"replicas": 2}}, {"spec": {"replicas": 3}}),
-        step("update", "kubernetes:networking.k8s.io/v1:Ingress", "i", {"spec": {}}, {"spec": {"rules": [{"host": "b"}]}}),
+        step(
+            "update",
+            "kubernetes:networking.k8s.io/v1:Ingress",
+            "i",
+            {"spec": {}},
+            {"spec": {"rules": [{"host": "b"}]}},
+        ),
     ],
 )
 def test_additions_are_not_a_risk(event):
@@ -205,7 +274,10 @@ def test_additions_are_not_a_risk(event):
 
 def test_a_bucket_policy_is_not_a_bucket():
     risks = report_on(step("delete", "aws:s3/bucketPolicy:BucketPolicy", "w", {})).stacks[0].risks
-    assert risks[0].consequence == "requests that it denied are allowed, and requests that it allowed are denied"
+    assert (
+        risks[0].consequence
+        == "requests that it denied are allowed, and requests that it allowed are denied"
+    )
 
 
 HOSTILE = [
@@ -223,7 +295,9 @@ HOSTILE = [
 
 
 def hostile_report(text: str) -> Report:
-    diagnostic = {"diagnosticEvent": {"urn": urn(DEPLOYMENT, text), "message": text, "severity": "error"}}
+    diagnostic = {
+        "diagnosticEvent": {"urn": urn(DEPLOYMENT, text), "message": text, "severity": "error"}
+    }
     policy = {
         "policyEvent": {
             "resourceUrn": urn(DEPLOYMENT, text),
@@ -239,7 +313,15 @@ def hostile_report(text: str) -> Report:
         diagnostic,
         policy,
         stack_step({"a": "b"}, {"a": text, text: text}),
-        step("replace", DEPLOYMENT, text, {"x": text, text: text}, {"x": f"{text} ", text: [text]}, diff=diff, keys=[text]),
+        step(
+            "replace",
+            DEPLOYMENT,
+            text,
+            {"x": text, text: text},
+            {"x": f"{text} ", text: [text]},
+            diff=diff,
+            keys=[text],
+        ),
         step("create", f"evil:{text}:Kind", text, None, {text: {text: text}}),
         PolicyPacks={text: text},
     )
@@ -280,7 +362,11 @@ class Tags(HTMLParser):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_makes_no_element_when_a_markdown_library_lays_it_out(text):
-    laid_out = MarkdownIt("commonmark", {"html": True}).enable("table").render(comment.render(hostile_report(text)))
+    laid_out = (
+        MarkdownIt("commonmark", {"html": True})
+        .enable("table")
+        .render(comment.render(hostile_report(text)))
+    )
     ours = {
         "h2",
         "h3",
@@ -341,7 +427,11 @@ CANARIES = {
     "kubernetes": {"data": {"a": "canary-kubernetes"}, "stringData": {"b": "canary-string"}},
     "environment": {"env": [{"name": "HF_TOKEN", "value": "canary-env"}]},
     "named": {"password": "canary-named", "apiKeySeed": "canary-seed"},
-    "shaped": {"note": "AKIAIOSFODNN7CANARYX", "url": "https://anna:canary-url@host/x", "more": "Bearer canary-bearer-0123456789"},
+    "shaped": {
+        "note": "AKIAIOSFODNN7CANARYX",
+        "url": "https://anna:canary-url@host/x",
+        "more": "Bearer canary-bearer-0123456789",
+    },
     "key": {"note": "-----BEGIN RSA PRIVATE KEY-----\ncanary-pem\n-----END RSA PRIVATE KEY-----"},
     "output": {"a": {marks.SIGNATURE: marks.OUTPUT, "value": "canary-output", "secret": True}},
 }
@@ -351,21 +441,39 @@ CANARIES = {
 @pytest.mark.parametrize("name", sorted(CANARIES))
 def test_no_canary_reaches_any_output(name, op):
     inputs = CANARIES[name]
-    old, new = (None if op == "create" else inputs), (None if op == "delete" else {**inputs, "x": 1})
+    old, new = (
+        (None if op == "create" else inputs),
+        (None if op == "delete" else {**inputs, "x": 1}),
+    )
     report = report_on(
         step(op, "kubernetes:core/v1:Secret", name, old, new),
         stack_step({}, inputs if name != "kubernetes" else {}),
         {"diagnosticEvent": {"message": json.dumps(CANARIES["shaped"]), "severity": "error"}},
-        {"policyEvent": {"message": f"bad: {CANARIES['key']['note']}", "policyName": "p", "enforcementLevel": "advisory"}},
+        {
+            "policyEvent": {
+                "message": f"bad: {CANARIES['key']['note']}",
+                "policyName": "p",
+                "enforcementLevel": "advisory",
+            }
+        },
     )
     assert not re.search("canary|CANARY", every_rendering(report))
 
 
 def many(count: int) -> Report:
     def config_map(index):
-        return step("create", CONFIG_MAP, f"c{index:04}", None, {"data": {"text": f"{'réplica of the model ' * 7}{index}"}})
+        return step(
+            "create",
+            CONFIG_MAP,
+            f"c{index:04}",
+            None,
+            {"data": {"text": f"{'réplica of the model ' * 7}{index}"}},
+        )
 
-    return report_on(step("delete", "aws:s3/bucket:Bucket", "weights", {}), *(config_map(index) for index in range(count)))
+    return report_on(
+        step("delete", "aws:s3/bucket:Bucket", "weights", {}),
+        *(config_map(index) for index in range(count)),
+    )
 
 
 @pytest.mark.parametrize("budget", [4000, 20000, 60000])
@@ -376,7 +484,10 @@ def test_a_long_report_is_cut_by_whole_resource_and_says_how_many(budget):
     assert left_out
     assert len(text) <= budget
     assert len(text.encode()) <= 3 * budget
-    assert text.count("<details><summary>🆕") + int(left_out[1]) + text.count("<details><summary>🗑️") == 401
+    assert (
+        text.count("<details><summary>🆕") + int(left_out[1]) + text.count("<details><summary>🗑️")
+        == 401
+    )
     assert text.count("<details>") == text.count("</details>")
     assert "every object in the bucket is lost" in text
     assert "Reproduce" in text or text.rstrip().endswith("---")
@@ -391,14 +502,19 @@ def test_a_budget_that_holds_nothing_is_refused_with_one_that_does():
         comment.render(many(3), budget=100)
 
 
-@pytest.mark.parametrize("name", ["changes.ndjson", "policy-violations.ndjson", "changes.digest.json"])
+@pytest.mark.parametrize(
+    "name", ["changes.ndjson", "policy-violations.ndjson", "changes.digest.json"]
+)
 def test_the_same_input_gives_the_same_bytes(name):
     first, second = (every_rendering(make_report([read_file(KUBERNETES / name)])) for _ in range(2))
     assert first == second
 
 
 def test_the_order_of_the_files_changes_nothing():
-    files = [KUBERNETES / name for name in ("changes.ndjson", "no-change.ndjson", "policy-violations.ndjson")]
+    files = [
+        KUBERNETES / name
+        for name in ("changes.ndjson", "no-change.ndjson", "policy-violations.ndjson")
+    ]
     assert comment.render(make_report([read_file(path) for path in files])) == comment.render(
         make_report([read_file(path) for path in reversed(files)])
     )
@@ -412,13 +528,22 @@ def test_a_picture_of_too_many_components_becomes_a_tree():
 
 def test_a_picture_shows_components_and_what_changes_inside():
     component = step("same", "inferplan:serving:VllmService", "m", {}, {})
-    inside = step("update", DEPLOYMENT, "m", {"a": 1}, {"a": 2}, parent=urn("inferplan:serving:VllmService", "m"))
+    inside = step(
+        "update",
+        DEPLOYMENT,
+        "m",
+        {"a": 1},
+        {"a": 2},
+        parent=urn("inferplan:serving:VllmService", "m"),
+    )
     text = comment.render(report_on(component, inside))
     assert 'n0["~ <b>m</b><br/>VllmService<br/>~ Deployment"]:::update' in text
 
 
 def test_a_plan_without_the_cli_says_what_it_cannot_see():
-    content = stream(stack_step()).replace(b'"preludeEvent": {', b'"preludeEvent": {"planner": "inferplan", ')
+    content = stream(stack_step()).replace(
+        b'"preludeEvent": {', b'"preludeEvent": {"planner": "inferplan", '
+    )
     from inferplan.review.reading.reader import read_bytes
 
     assert "without credentials" in comment.render(make_report([read_bytes(content)]))
@@ -431,7 +556,11 @@ def test_the_page_loads_nothing_from_anywhere(changes):
     assert "default-src 'none'" in text
 
 
-@pytest.mark.parametrize("folder", sorted((KUBERNETES.parent / "engine-events").iterdir()), ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder",
+    sorted((KUBERNETES.parent / "engine-events").iterdir()),
+    ids=lambda folder: folder.name,
+)
 def test_every_recorded_run_can_be_reported(folder):
     report = make_report([read_file(folder / "eventstream.json")])
     assert every_rendering(report)
@@ -439,9 +568,19 @@ def test_every_recorded_run_can_be_reported(folder):
 
 
 BUCKET = "aws:s3/bucket:Bucket"
-ROUTINE = step("replace", CONFIG_MAP, "a", {"metadata": {"name": "a-1"}}, {"metadata": {"name": "a-2"}}, keys=["metadata.name"])
+ROUTINE = step(
+    "replace",
+    CONFIG_MAP,
+    "a",
+    {"metadata": {"name": "a-1"}},
+    {"metadata": {"name": "a-2"}},
+    keys=["metadata.name"],
+)
 LOSS = [step("delete", BUCKET, name, {"bucket": name}) for name in ("weights", "logs")]
-INTERRUPTION, STOP = (step("update", DEPLOYMENT, "m", {"spec": {"replicas": 2}}, {"spec": {"replicas": after}}) for after in (1, 0))
+INTERRUPTION, STOP = (
+    step("update", DEPLOYMENT, "m", {"spec": {"replicas": 2}}, {"spec": {"replicas": after}})
+    for after in (1, 0)
+)
 
 
 @pytest.mark.parametrize(
@@ -468,14 +607,21 @@ def test_a_reader_finds_as_many_risks_as_the_verdict_counts(events, verdict):
 def test_a_page_without_risks_has_no_heading_for_them_and_folds_routine_steps():
     html = page.render(report_on(ROUTINE))
     assert "Risks" not in html
-    folded = re.search(r"<details><summary>1 routine step, [^<]*</summary><ul[^>]*>(.*?)</ul></details>", html, re.DOTALL)
+    folded = re.search(
+        r"<details><summary>1 routine step, [^<]*</summary><ul[^>]*>(.*?)</ul></details>",
+        html,
+        re.DOTALL,
+    )
     assert folded
     assert "ConfigMap a" in folded[1]
 
 
 def test_the_first_screen_says_in_words_who_loses_what():
     gate = {"gateway": {"door": {"implementation": "nginx"}}}
-    sides = ({**gate, "model": {"phi-4": {"consumers": each}}} for each in (["web", "etl", "qa"], ["web"]))
+    sides = (
+        {**gate, "model": {"phi-4": {"consumers": each}}}
+        for each in (["web", "etl", "qa"], ["web"])
+    )
     html = page.render(report_on(facts(*sides), LOSS[0], INTERRUPTION))
     first = html[html.index("<h1>") : html.index('class="bar"')]
     assert "etl and qa lose phi-4</b>: requests with their keys are denied" in first
@@ -489,11 +635,16 @@ def test_the_first_screen_says_in_words_who_loses_what():
 
 
 def test_unchanged_figures_are_folded_and_changed_ones_are_open():
-    machine = {"instanceTypes": ["g6e.4xlarge"], "labels": {"inferplan.dev/pool": "l40s"}, "scalingConfig": {"minSize": 1, "maxSize": 2}}
+    machine = {
+        "instanceTypes": ["g6e.4xlarge"],
+        "labels": {"inferplan.dev/pool": "l40s"},
+        "scalingConfig": {"minSize": 1, "maxSize": 2},
+    }
     grown = machine | {"scalingConfig": {"minSize": 1, "maxSize": 4}}
     kind = "aws:eks/nodeGroup:NodeGroup"
     same, more = (
-        page.render(report_on(step(op, kind, "l40s", machine, new), ROUTINE)) for op, new in (("same", machine), ("update", grown))
+        page.render(report_on(step(op, kind, "l40s", machine, new), ROUTINE))
+        for op, new in (("same", machine), ("update", grown))
     )
     for title in ("Capacity", "Monthly cost"):
         assert f"<details><summary>{title} (unchanged)</summary>" in same

@@ -1,4 +1,6 @@
-"""Faults in a stream: whatever is cut, dropped, doubled, mixed or forged, the report does not call the change calm."""
+"""Faults in a stream: whatever is cut, dropped, doubled, mixed or forged, the report does not call
+the change calm.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferplan.pulumi_engine.reading.records import EventsError
 from inferplan.review.reading.reader import read_bytes
-from inferplan.review.reading.records import EventsError
 from inferplan.review.report import make_report
 from inferplan.review.verdict import BLOCKED, CALM, INCOMPLETE
 from tests.review_streams import preview, step, urn
@@ -18,12 +20,21 @@ from tests.review_streams import preview, step, urn
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 LINES = (FIXTURES / "kubernetes-previews" / "changes.ndjson").read_text().splitlines()
 EVENTS = [json.loads(line) for line in LINES]
-RESOURCES = sorted({each["resOutputsEvent"]["metadata"]["urn"] for each in EVENTS if "resOutputsEvent" in each})
-ROUTINE = ("kubernetes:apps/v1:Deployment", "c", {"spec": {"replicas": 1}}, {"spec": {"replicas": 2}})
+RESOURCES = sorted(
+    {each["resOutputsEvent"]["metadata"]["urn"] for each in EVENTS if "resOutputsEvent" in each}
+)
+ROUTINE = (
+    "kubernetes:apps/v1:Deployment",
+    "c",
+    {"spec": {"replicas": 1}},
+    {"spec": {"replicas": 2}},
+)
 
 
 def rank_of(lines):
-    """The rank of the report on `lines`; a stream that is refused has none and is as bad as incomplete."""
+    """The rank of the report on `lines`; a stream that is refused has none and is as bad as
+    incomplete.
+    """
     try:
         return make_report([read_bytes("\n".join(lines).encode())]).rank
     except EventsError:
@@ -69,7 +80,10 @@ def test_a_stream_whose_events_of_one_kind_are_gone_is_incomplete(op):
 
 def test_counts_that_are_forged_to_nothing_do_not_hide_the_resources():
     events = [
-        {**each, "summaryEvent": {**each["summaryEvent"], "resourceChanges": {}}} if "summaryEvent" in each else each for each in EVENTS
+        {**each, "summaryEvent": {**each["summaryEvent"], "resourceChanges": {}}}
+        if "summaryEvent" in each
+        else each
+        for each in EVENTS
     ]
     assert rank_of(map(json.dumps, events)) == INCOMPLETE
 
@@ -81,7 +95,12 @@ def test_two_runs_in_one_file_are_rejected():
 
 def test_two_stacks_in_one_file_are_rejected():
     other = [line.replace("urn:pulumi:", "urn:pulumi:other-") for line in LINES]
-    mixed = [line for pair in zip(LINES, other, strict=True) for line in pair if '"summaryEvent"' not in line]
+    mixed = [
+        line
+        for pair in zip(LINES, other, strict=True)
+        for line in pair
+        if '"summaryEvent"' not in line
+    ]
     with pytest.raises(EventsError, match="Give one file per stack"):
         read_bytes("\n".join(mixed).encode())
 
@@ -116,9 +135,16 @@ def test_a_replacement_that_failed_after_its_original_was_deleted_is_the_first_t
     failed = {"resOpFailedEvent": {**failed["resOutputsEvent"], "status": 0, "steps": 1}}
     replaced = step("replace", kind, name, old, {"data": {"a": "2"}}, keys=["data"])
     gone = step("delete", "aws:s3/bucket:Bucket", "weights", {"bucket": "w"})
-    report = make_report([preview(gone, deleted, replaced, failed, result="failed", isPreview=False)])
+    report = make_report(
+        [preview(gone, deleted, replaced, failed, result="failed", isPreview=False)]
+    )
     first = report.stacks[0].risks[0]
-    assert (first.weight, first.what, first.name, first.urn) == (0, "is gone", name, urn(kind, name))
+    assert (first.weight, first.what, first.name, first.urn) == (
+        0,
+        "is gone",
+        name,
+        urn(kind, name),
+    )
     assert "failed after the original was deleted" in first.cause
     # Created before the original is deleted, a replacement that fails leaves the original in place.
     report = make_report([preview(replaced, failed, result="failed", isPreview=False)])
@@ -126,7 +152,9 @@ def test_a_replacement_that_failed_after_its_original_was_deleted_is_the_first_t
 
 
 @pytest.mark.parametrize("op", ["delete", "replace", "update"])
-@pytest.mark.parametrize("kind", ["acme:index:Thing", "aws:rds/instance:Instance", "kubernetes:acme.example/v1:Widget"])
+@pytest.mark.parametrize(
+    "kind", ["acme:index:Thing", "aws:rds/instance:Instance", "kubernetes:acme.example/v1:Widget"]
+)
 def test_a_kind_that_the_table_does_not_have_is_never_calm(op, kind):
     old, new = {"size": 1}, None if op == "delete" else {"size": 2}
     event = step(op, kind, "x", old, new, keys=["size"] if op == "replace" else None)
@@ -142,7 +170,9 @@ def test_a_replacement_whose_creation_fails_is_failed_and_not_counted():
     change = step("update", *ROUTINE)
     read = preview(change, failed, result="failed", isPreview=False, resourceChanges={"update": 1})
     assert read.incomplete == ""
-    assert [(each.op, each.failed) for each in read.steps if each.name == "data"] == [("replace", True)]
+    assert [(each.op, each.failed) for each in read.steps if each.name == "data"] == [
+        ("replace", True)
+    ]
     assert make_report([read]).rank <= BLOCKED
 
 

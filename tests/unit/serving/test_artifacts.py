@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from inferplan.rehearsal.engine.program.record import record
-from inferplan.stackfile.errors import InvalidStack
+from inferplan.documents.errors import InvalidStack
+from inferplan.pulumi_engine.program.record import record
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 
@@ -18,7 +18,13 @@ from .models import vllm
 PROJECT = Path(__file__).parents[3]
 JOB, DEPLOYMENT = "kubernetes:batch/v1:Job", "kubernetes:apps/v1:Deployment"
 ARTIFACTS = {
-    "polite": {"store": "weights", "path": "adapters/polite", "revision": "v3", "round": 2, "size": "200Mi"},
+    "polite": {
+        "store": "weights",
+        "path": "adapters/polite",
+        "revision": "v3",
+        "round": 2,
+        "size": "200Mi",
+    },
     "words": {"store": "weights", "path": "tokenizers/llama", "include": ["*.json"]},
 }
 MODEL = {
@@ -33,21 +39,44 @@ MODEL = {
 CONFIG = {
     "cluster": {"provider": "simulated"},
     "nodePools": {
-        "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 2},
+        "l40s": {
+            "provider": "simulated",
+            "accelerator": "nvidia-l40s",
+            "instanceType": "g6e.12xlarge",
+            "nodes": 2,
+        },
         "system": {"provider": "simulated", "nodes": 1},
     },
     "storage": {
         "weights": {"kind": "s3", "bucket": "acme-weights"},
         "shared": {"kind": "nfs", "server": "nfs.internal", "path": "/models", "capacity": "100Gi"},
-        "disks": {"kind": "nodeDisk", "pool": "l40s", "path": "/mnt/models/cache", "capacity": "100Gi"},
+        "disks": {
+            "kind": "nodeDisk",
+            "pool": "l40s",
+            "path": "/mnt/models/cache",
+            "capacity": "100Gi",
+        },
     },
 }
 
 
 def recorded(model=MODEL):
-    sections = {**CONFIG, "models": {"chat": model}, "apiKeySeed": "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"}
-    config = {f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value) for key, value in sections.items()}
-    return record(PROJECT / "inferplan" / "infra", project="inferplan", stack="test", config=config, secret_keys={"inferplan:apiKeySeed"})
+    sections = {
+        **CONFIG,
+        "models": {"chat": model},
+        "apiKeySeed": "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4",
+    }
+    config = {
+        f"inferplan:{key}": value if isinstance(value, str) else json.dumps(value)
+        for key, value in sections.items()
+    }
+    return record(
+        PROJECT / "inferplan" / "infra",
+        project="inferplan",
+        stack="test",
+        config=config,
+        secret_keys={"inferplan:apiKeySeed"},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +95,9 @@ def requests(recording):
     return found
 
 
-def test_each_artifact_is_a_preheat_of_its_own_with_its_round_and_globs_and_the_models_keep(recording):
+def test_each_artifact_is_a_preheat_of_its_own_with_its_round_and_globs_and_the_models_keep(
+    recording,
+):
     found = requests(recording)
     assert set(found) == {"chat", "chat-polite", "chat-words"}
     assert found["chat-polite"]["directory"].endswith("-r2")
@@ -97,7 +128,9 @@ def test_servers_wait_for_every_job_and_look_for_every_ready_mark(recording):
     for path in ("/models/chat", "/artifacts/polite", "/artifacts/words"):
         assert sum(f"{path}/READY" in check for check in checks) == 1
     # What they refuse with is then part of the pod's status, where `up` and `status` read it.
-    assert {each["terminationMessagePolicy"] for each in pod(recording)["initContainers"]} == {"FallbackToLogsOnError"}
+    assert {each["terminationMessagePolicy"] for each in pod(recording)["initContainers"]} == {
+        "FallbackToLogsOnError"
+    }
 
 
 def test_vllm_loads_adapters_and_tokenizer_from_artifacts(recording):
@@ -108,7 +141,11 @@ def test_vllm_loads_adapters_and_tokenizer_from_artifacts(recording):
 
 
 def test_workers_of_ray_get_the_same_files_behind_the_same_looks():
-    ray = {"engine": "ray-serve", "rayVersion": "2.56.0", "applications": {"llm": {"kind": "llm", "modelId": "llama"}}}
+    ray = {
+        "engine": "ray-serve",
+        "rayVersion": "2.56.0",
+        "applications": {"llm": {"kind": "llm", "modelId": "llama"}},
+    }
     shared = {key: MODEL[key] for key in ("weights", "preheat", "artifacts", "pool")}
     found = recorded({**shared, **ray, "image": "docker.io/rayproject/ray-llm:2.56.0-py312-cu130"})
     service = found.one("kubernetes:ray.io/v1:RayService")
@@ -116,12 +153,19 @@ def test_workers_of_ray_get_the_same_files_behind_the_same_looks():
     template = workers["template"]["spec"]
     mounts = {each["mountPath"] for each in template["containers"][0]["volumeMounts"]}
     assert {"/artifacts/polite", "/artifacts/words"} < mounts
-    assert {"verified", "verified-polite", "verified-words"} == {each["name"] for each in template["initContainers"]}
+    assert {"verified", "verified-polite", "verified-words"} == {
+        each["name"] for each in template["initContainers"]
+    }
     assert {each.urn for each in found.of_type(JOB)} <= set(service.dependencies)
 
 
 def test_adapters_of_both_kinds_are_served_by_name():
-    spec = vllm(loraAdapters={"terse": "lora/terse"}, loraArtifacts={"gentle": "polite"}, artifacts=ARTIFACTS, preheat={"into": "shared"})
+    spec = vllm(
+        loraAdapters={"terse": "lora/terse"},
+        loraArtifacts={"gentle": "polite"},
+        artifacts=ARTIFACTS,
+        preheat={"into": "shared"},
+    )
     assert spec.adapter_names == ("terse", "gentle")
     assert not spec.reads_buckets
 
@@ -130,7 +174,10 @@ def test_adapters_of_both_kinds_are_served_by_name():
     ("fields", "words"),
     [
         ({"preheat": None}, "Add preheat: {into: <store>}"),
-        ({"loraArtifacts": {"gentle": "rude"}}, "loraArtifacts.gentle names 'rude', and artifacts has polite, words"),
+        (
+            {"loraArtifacts": {"gentle": "rude"}},
+            "loraArtifacts.gentle names 'rude', and artifacts has polite, words",
+        ),
         ({"tokenizer": "rude"}, "tokenizer names 'rude'"),
         ({"extraArgs": ["--tokenizer=/x"]}, "repeats the field tokenizer"),
         ({"loraAdapters": {"gentle": "lora/x"}}, "an adapter is called 'gentle'"),
@@ -141,17 +188,38 @@ def test_adapters_of_both_kinds_are_served_by_name():
 )
 def test_artifacts_that_do_not_fit_are_refused_with_what_to_write(fields, words):
     with pytest.raises(ValidationError) as refused:
-        vllm(**{**{key: MODEL[key] for key in ("preheat", "artifacts", "loraArtifacts", "tokenizer")}, **fields})
+        vllm(
+            **{
+                **{
+                    key: MODEL[key]
+                    for key in ("preheat", "artifacts", "loraArtifacts", "tokenizer")
+                },
+                **fields,
+            }
+        )
     assert words in str(refused.value)
 
 
 def faults(tmp_path, artifacts, **models):
     chat = {**MODEL, "artifacts": artifacts, "loraArtifacts": {}, "tokenizer": None}
-    config = {**CONFIG, "models": {"chat": {key: value for key, value in chat.items() if value is not None}, **models}}
+    config = {
+        **CONFIG,
+        "models": {
+            "chat": {key: value for key, value in chat.items() if value is not None},
+            **models,
+        },
+    }
     path = tmp_path / "Pulumi.test.yaml"
     secret = {"secure": "v1:bm9uY2U=:Y2lwaGVy"}
     path.write_text(
-        json.dumps({"config": {**{f"inferplan:{key}": value for key, value in config.items()}, "inferplan:apiKeySeed": secret}})
+        json.dumps(
+            {
+                "config": {
+                    **{f"inferplan:{key}": value for key, value in config.items()},
+                    "inferplan:apiKeySeed": secret,
+                }
+            }
+        )
     )
     try:
         validate(read_stack(path, shown_path="s.yaml"))
@@ -165,12 +233,17 @@ def faults(tmp_path, artifacts, **models):
     [
         ({"store": "wieghts", "path": "x"}, "Did you mean 'weights'?"),
         ({"store": "disks", "path": "x"}, "files cannot be copied from it"),
-        ({"store": "weights", "path": "x", "files": {"a": None}}, "files is only for stores of kind http"),
+        (
+            {"store": "weights", "path": "x", "files": {"a": None}},
+            "files is only for stores of kind http",
+        ),
         ({"store": "weights", "path": "x", "size": "90Gi"}, "exceeds the free space of store"),
     ],
     ids=str,
 )
-def test_a_store_that_cannot_give_or_hold_an_artifact_is_refused_at_its_place(tmp_path, artifact, words):
+def test_a_store_that_cannot_give_or_hold_an_artifact_is_refused_at_its_place(
+    tmp_path, artifact, words
+):
     assert words in faults(tmp_path, {"polite": artifact})
 
 

@@ -15,7 +15,11 @@ EGRESS: dict[str, Any] = {
         {"host": "billing.acme.example", "cidrs": ["10.30.8.0/24", "10.30.9.0/24"], "ports": [443]},
         {"cidrs": ["0.0.0.0/0"], "ports": [8443]},
     ],
-    "proxy": {"url": "http://squid.acme.example:3128", "cidrs": ["10.20.0.9/32"], "noProxy": ["mirror.acme.example"]},
+    "proxy": {
+        "url": "http://squid.acme.example:3128",
+        "cidrs": ["10.20.0.9/32"],
+        "noProxy": ["mirror.acme.example"],
+    },
 }
 RULES = [
     ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "db"}}}, [19530, 9091]),
@@ -25,18 +29,26 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize("spec", [vllm(egress=EGRESS), ray(egress=EGRESS)], ids=["vllm", "ray-serve"])
+@pytest.mark.parametrize(
+    "spec", [vllm(egress=EGRESS), ray(egress=EGRESS)], ids=["vllm", "ray-serve"]
+)
 def test_each_server_is_a_rule_of_the_models_policy(spec):
     policy = declared(spec).one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]
     rules = [
-        {"to": to if isinstance(to, list) else [to], "ports": [{"port": port, "protocol": "TCP"} for port in ports]} for to, ports in RULES
+        {
+            "to": to if isinstance(to, list) else [to],
+            "ports": [{"port": port, "protocol": "TCP"} for port in ports],
+        }
+        for to, ports in RULES
     ]
     assert policy["egress"][-4:] == rules
     assert "Egress" in policy["policyTypes"]
 
 
 def test_a_model_without_egress_has_no_rule():
-    assert declared(vllm()).one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]["policyTypes"] == ["Ingress"]
+    assert declared(vllm()).one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"][
+        "policyTypes"
+    ] == ["Ingress"]
 
 
 def test_a_proxy_sets_the_variables_in_both_cases_and_leaves_named_hosts_out():

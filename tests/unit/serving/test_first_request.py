@@ -1,8 +1,10 @@
-"""The time of the first request to a model without replicas: its parts, and what the gateway and the plan say."""
+"""The time of the first request to a model without replicas: its parts, and what the gateway and
+the plan say.
+"""
 
 from __future__ import annotations
 
-from inferplan.components.nodes.spec import SimulatedPool
+from inferplan.components.pools import SimulatedPool
 from inferplan.components.serving.first_request import first_request
 from tests.unit.serving.models import vllm
 
@@ -11,7 +13,13 @@ ZERO = vllm(replicas={"min": 0, "max": 2})
 
 def pool(**fields):
     return SimulatedPool.model_validate(
-        {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 2, **fields}
+        {
+            "provider": "simulated",
+            "accelerator": "nvidia-l40s",
+            "instanceType": "g6e.12xlarge",
+            "nodes": 2,
+            **fields,
+        }
     )
 
 

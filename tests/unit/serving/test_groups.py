@@ -31,15 +31,25 @@ def test_a_replica_over_two_nodes_is_one_set_of_a_leader_and_a_worker_and_no_dep
     assert recording.of_type("kubernetes:apps/v1:Deployment") == []
     for key in ("leaderTemplate", "workerTemplate"):
         resources = server_of(spec["leaderWorkerTemplate"][key])["resources"]
-        assert resources["limits"]["nvidia.com/gpu"] == resources["requests"]["nvidia.com/gpu"] == "8"
+        assert (
+            resources["limits"]["nvidia.com/gpu"] == resources["requests"]["nvidia.com/gpu"] == "8"
+        )
 
 
 def test_leader_and_worker_share_every_argument_but_their_rank_and_who_listens():
     inner = group_of(made()).inputs["spec"]["leaderWorkerTemplate"]
     leader, worker = (server_of(inner[key])["args"] for key in ("leaderTemplate", "workerTemplate"))
     assert [each for each in leader if each not in worker] == ["--node-rank=0"]
-    assert [each for each in worker if each not in leader] == ["--node-rank=$(LWS_WORKER_INDEX)", "--headless"]
-    assert {"--nnodes=2", "--master-addr=$(LWS_LEADER_ADDRESS)", "--tensor-parallel-size=8", "--pipeline-parallel-size=2"} <= set(leader)
+    assert [each for each in worker if each not in leader] == [
+        "--node-rank=$(LWS_WORKER_INDEX)",
+        "--headless",
+    ]
+    assert {
+        "--nnodes=2",
+        "--master-addr=$(LWS_LEADER_ADDRESS)",
+        "--tensor-parallel-size=8",
+        "--pipeline-parallel-size=2",
+    } <= set(leader)
 
 
 def test_a_worker_has_no_port_no_probe_and_not_the_servers_key_but_the_buckets_credentials():
@@ -62,7 +72,11 @@ def test_requests_reach_the_leader_only_and_the_operators_service_has_a_name_of_
     chosen = service.inputs["spec"]["selector"].items()
     assert chosen <= inner["leaderTemplate"]["metadata"]["labels"].items()
     assert not chosen <= inner["workerTemplate"]["metadata"]["labels"].items()
-    assert group_of(recording).inputs["metadata"]["name"] == "chat-group" != service.inputs["metadata"]["name"]
+    assert (
+        group_of(recording).inputs["metadata"]["name"]
+        == "chat-group"
+        != service.inputs["metadata"]["name"]
+    )
 
 
 def test_the_pods_of_a_replica_reach_each_other_and_the_gateway_reaches_its_port():
@@ -72,7 +86,9 @@ def test_the_pods_of_a_replica_reach_each_other_and_the_gateway_reaches_its_port
     gateway, inside = spec["ingress"]
     assert gateway["ports"] == [{"port": 8000, "protocol": "TCP"}]
     assert inside["from"] == [{"podSelector": {"matchLabels": own}}]
-    assert spec["egress"] == [{"to": [{"podSelector": {"matchLabels": own}}], "ports": inside["ports"]}]
+    assert spec["egress"] == [
+        {"to": [{"podSelector": {"matchLabels": own}}], "ports": inside["ports"]}
+    ]
 
 
 def waited_for(group):
@@ -88,7 +104,9 @@ def test_a_set_is_waited_for_until_it_is_available_for_as_long_as_its_rollout_ta
 
 def test_a_group_is_replaced_in_place_unless_the_user_asks_for_surge():
     def rolling(**fields):
-        return group_of(made(vllm(**WIDE, **fields))).inputs["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]
+        return group_of(made(vllm(**WIDE, **fields))).inputs["spec"]["rolloutStrategy"][
+            "rollingUpdateConfiguration"
+        ]
 
     assert rolling() == {"maxSurge": 0, "maxUnavailable": 1}
     assert rolling(rollout="surge") == {"maxSurge": 1, "maxUnavailable": 0}
@@ -100,13 +118,20 @@ def test_weights_of_unknown_size_are_given_the_time_that_all_cards_of_a_replica_
 
 
 def test_a_replica_of_one_pod_stays_a_deployment_without_a_word_of_ranks():
-    assert not [each for each in server_of(deployment_of(vllm(), target=H100)["template"])["args"] if "node" in each]
+    assert not [
+        each
+        for each in server_of(deployment_of(vllm(), target=H100)["template"])["args"]
+        if "node" in each
+    ]
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"tensorParallelSize": 4, "nnodes": 3}, "4 x pipelineParallelSize 1 = 4 accelerators do not spread evenly over nnodes 3"),
+        (
+            {"tensorParallelSize": 4, "nnodes": 3},
+            "4 x pipelineParallelSize 1 = 4 accelerators do not spread evenly over nnodes 3",
+        ),
         ({**WIDE, "accelerators": 8}, "8 x pipelineParallelSize 2 = 16, but accelerators is 8"),
         ({**WIDE, "extraArgs": ["--node-rank=1"]}, r"--node-rank \(inferplan sets it\)"),
         ({**WIDE, "extraArgs": ["--master-addr", "h"]}, r"--master-addr \(inferplan sets it\)"),
@@ -128,7 +153,11 @@ def test_a_wrong_spread_is_refused_with_the_reason(fields, words):
             {"tensorParallelSize": 8, "nnodes": 2},
             "the 8 accelerators of a replica fit one node of pool 'p', which has 8.*Remove nnodes",
         ),
-        (H100, {"tensorParallelSize": 8, "pipelineParallelSize": 3, "nnodes": 3}, "a replica spans 3 nodes and pool 'p' has 2"),
+        (
+            H100,
+            {"tensorParallelSize": 8, "pipelineParallelSize": 3, "nnodes": 3},
+            "a replica spans 3 nodes and pool 'p' has 2",
+        ),
     ],
 )
 def test_a_pool_that_does_not_suit_several_nodes_is_named(target, fields, words):

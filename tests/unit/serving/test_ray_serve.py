@@ -26,7 +26,9 @@ def ray(**fields: Any) -> RayServeSpec:
         "rayVersion": "2.56.0",
         "applications": {"llm": LLM},
     }
-    return RayServeSpec.model_validate({**given, "image": "docker.io/rayproject/ray-llm:2.56.0-py312-cu130", **fields})
+    return RayServeSpec.model_validate(
+        {**given, "image": "docker.io/rayproject/ray-llm:2.56.0-py312-cu130", **fields}
+    )
 
 
 def service_of(spec: RayServeSpec, **where: Any) -> dict[str, Any]:
@@ -65,11 +67,18 @@ def test_the_head_holds_no_card_and_takes_no_replica():
 
 def pods_of(spec: RayServeSpec, **where: Any) -> dict[str, dict[str, Any]]:
     cluster = service_of(spec, **where)["rayClusterConfig"]
-    return {"head": cluster["headGroupSpec"]["template"]["spec"], "worker": cluster["workerGroupSpecs"][0]["template"]["spec"]}
+    return {
+        "head": cluster["headGroupSpec"]["template"]["spec"],
+        "worker": cluster["workerGroupSpecs"][0]["template"]["spec"],
+    }
 
 
 def sizes_of(pod: dict[str, Any]) -> dict[str, int]:
-    return {each["name"]: bytes_of(each["emptyDir"]["sizeLimit"]) for each in pod["volumes"] if "emptyDir" in each}
+    return {
+        each["name"]: bytes_of(each["emptyDir"]["sizeLimit"])
+        for each in pod["volumes"]
+        if "emptyDir" in each
+    }
 
 
 def test_the_object_store_is_in_memory_as_large_as_kuberay_would_make_it_and_spills_to_a_tmp_that_holds_it():
@@ -87,29 +96,47 @@ def test_a_builder_that_lands_on_the_head_finds_the_files_and_variables_that_it_
     weights = replace(MOUNT, marked=True)
     artifacts = {"extra": ModelMount(claim=MOUNT.claim, sub_path="extra")}
     pods = pods_of(ray(), weights=weights, artifacts=artifacts)
-    mounts = {kind: {each["mountPath"] for each in pod["containers"][0]["volumeMounts"]} for kind, pod in pods.items()}
+    mounts = {
+        kind: {each["mountPath"] for each in pod["containers"][0]["volumeMounts"]}
+        for kind, pod in pods.items()
+    }
     assert "/models/chat" in mounts["head"]
     assert mounts["head"] == mounts["worker"]
-    assert [each["name"] for each in pods["head"]["initContainers"]] == [each["name"] for each in pods["worker"]["initContainers"]]
-    names = {kind: {each["name"] for each in pod["containers"][0]["env"]} for kind, pod in pods.items()}
+    assert [each["name"] for each in pods["head"]["initContainers"]] == [
+        each["name"] for each in pods["worker"]["initContainers"]
+    ]
+    names = {
+        kind: {each["name"] for each in pod["containers"][0]["env"]} for kind, pod in pods.items()
+    }
     assert names["worker"] - names["head"] == set()
 
 
 def test_the_ray_container_is_the_first_and_only_one_of_each_pod():
     cluster = service_of(ray())["rayClusterConfig"]
     pods = [cluster["headGroupSpec"]["template"], cluster["workerGroupSpecs"][0]["template"]]
-    assert [[each["name"] for each in pod["spec"]["containers"]] for pod in pods] == [["ray-head"], ["ray-worker"]]
+    assert [[each["name"] for each in pod["spec"]["containers"]] for pod in pods] == [
+        ["ray-head"],
+        ["ray-worker"],
+    ]
 
 
 def test_the_head_names_the_port_that_kuberay_makes_the_serve_service_of():
-    [container] = service_of(ray())["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]["containers"]
+    [container] = service_of(ray())["rayClusterConfig"]["headGroupSpec"]["template"]["spec"][
+        "containers"
+    ]
     assert {"name": "serve", "containerPort": 8000} in container["ports"]
 
 
-@pytest.mark.parametrize(("replicas", "nodes", "strategy"), [(4, 2, "NewCluster"), (4, 1, "None"), (5, 2, "None")])
-def test_a_cluster_is_replaced_by_a_second_one_only_where_the_pool_has_room_for_both(replicas, nodes, strategy):
+@pytest.mark.parametrize(
+    ("replicas", "nodes", "strategy"), [(4, 2, "NewCluster"), (4, 1, "None"), (5, 2, "None")]
+)
+def test_a_cluster_is_replaced_by_a_second_one_only_where_the_pool_has_room_for_both(
+    replicas, nodes, strategy
+):
     target = pool("nvidia-l40s", machine="g6e.12xlarge", nodes=nodes)
-    assert service_of(ray(replicas=replicas), target=target)["upgradeStrategy"] == {"type": strategy}
+    assert service_of(ray(replicas=replicas), target=target)["upgradeStrategy"] == {
+        "type": strategy
+    }
 
 
 @pytest.mark.parametrize(("replicas", "others", "spare"), [(5, 0, 3), (2, 5, 1)])
@@ -132,13 +159,29 @@ def test_a_head_that_finds_no_room_beside_workers_on_every_node_is_refused():
     assert [each.path for each in found] == [("head", "cpu"), ("head", "memory")]
     assert "it would never start. Lower head.cpu" in found[0].message
     assert list(ray(replicas=1).shared_pool_errors(small, 0)) == []
-    assert list(ray(replicas=2, resources={"cpu": "1500m"}, head={"memory": "2Gi"}).shared_pool_errors(small, 0)) == []
+    assert (
+        list(
+            ray(replicas=2, resources={"cpu": "1500m"}, head={"memory": "2Gi"}).shared_pool_errors(
+                small, 0
+            )
+        )
+        == []
+    )
     assert len(list(ray(replicas=1).shared_pool_errors(small, 1))) == 2
     # The autoscaler's container stands beside the head.
-    tight = {"replicas": 1, "resources": {"cpu": "1900m", "memory": "10Gi"}, "head": {"cpu": "1900m"}}
+    tight = {
+        "replicas": 1,
+        "resources": {"cpu": "1900m", "memory": "10Gi"},
+        "head": {"cpu": "1900m"},
+    }
     one = pool("nvidia-l40s", machine="g6e.xlarge", nodes=1)
     assert list(ray(**tight).shared_pool_errors(one, 0)) == []
-    assert "the head requests 2400m" in next(ray(**tight, workerAutoscaling={"maxReplicas": 1}).shared_pool_errors(one, 0)).message
+    assert (
+        "the head requests 2400m"
+        in next(
+            ray(**tight, workerAutoscaling={"maxReplicas": 1}).shared_pool_errors(one, 0)
+        ).message
+    )
 
 
 def test_rays_own_application_asks_for_gpus_and_is_refused_on_gaudi():
@@ -149,14 +192,27 @@ def test_rays_own_application_asks_for_gpus_and_is_refused_on_gaudi():
 
 def test_a_worker_holds_as_many_cards_as_its_largest_replica_needs_unless_told():
     assert ray(applications={"llm": {**LLM, "tensorParallelSize": 4}}).accelerators_per_pod == 4
-    assert ray(applications={"a": {**CUSTOM, "deployments": {"d": {"accelerators": 2}}}}).accelerators_per_pod == 2
-    assert ray(applications={"a": {**CUSTOM, "deployments": {"d": {"accelerators": 0.5}}}}).accelerators_per_pod == 1
+    assert (
+        ray(
+            applications={"a": {**CUSTOM, "deployments": {"d": {"accelerators": 2}}}}
+        ).accelerators_per_pod
+        == 2
+    )
+    assert (
+        ray(
+            applications={"a": {**CUSTOM, "deployments": {"d": {"accelerators": 0.5}}}}
+        ).accelerators_per_pod
+        == 1
+    )
 
 
 def test_stages_are_counted_and_told_to_the_engine():
     llm = {**LLM, "tensorParallelSize": 2, "pipelineParallelSize": 2}
     [app] = serve_of(ray(replicas=2, applications={"llm": llm}))["applications"]
-    assert app["args"]["llm_configs"][0]["engine_kwargs"] == {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}
+    assert app["args"]["llm_configs"][0]["engine_kwargs"] == {
+        "tensor_parallel_size": 2,
+        "pipeline_parallel_size": 2,
+    }
     with pytest.raises(ValidationError, match="need up to 4 accelerators and 1 workers hold 2"):
         ray(applications={"llm": llm})
 
@@ -167,7 +223,13 @@ def test_control_needs_a_token_where_ray_can_ask_for_one(version, options):
 
 
 def test_a_checkpoint_reaches_the_builder_with_its_base_and_adapter():
-    custom = {**CUSTOM, "checkpointPath": "run-7", "baseModel": "base", "adapter": "lora", "args": {"style": "short"}}
+    custom = {
+        **CUSTOM,
+        "checkpointPath": "run-7",
+        "baseModel": "base",
+        "adapter": "lora",
+        "args": {"style": "short"},
+    }
     [app] = serve_of(ray(applications={"rag": custom}))["applications"]
     assert app["args"] == {
         "style": "short", "checkpoint_path": "/models/chat/run-7", "base_model": "/models/chat/base", "adapter": "/models/chat/lora",
@@ -175,7 +237,9 @@ def test_a_checkpoint_reaches_the_builder_with_its_base_and_adapter():
 
 
 def test_the_endpoint_is_kuberays_serve_service_with_ray_and_openai_routes():
-    made = endpoint("chat", ray(applications={"llm": {**LLM, "routePrefix": "/llm"}, "rag": CUSTOM}), KEY)
+    made = endpoint(
+        "chat", ray(applications={"llm": {**LLM, "routePrefix": "/llm"}, "rag": CUSTOM}), KEY
+    )
     assert made.host == "chat-serve-svc"
     assert made.protocols == (
         EndpointProtocol(kind="openai", port=8000, path="/llm/v1"),
@@ -192,7 +256,10 @@ def test_to_rays_own_application_leads_no_way_but_the_listed_calls():
     ("address", "peer"),
     [
         ("redis:6379", {"podSelector": {}}),
-        ("redis.cache.svc:6379", {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "cache"}}}),
+        (
+            "redis.cache.svc:6379",
+            {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "cache"}}},
+        ),
         ("10.0.0.9:6379", {"ipBlock": {"cidr": "10.0.0.9/32"}}),
     ],
 )
@@ -204,17 +271,27 @@ def test_the_cluster_reaches_its_redis_alone(address, peer):
 
 def test_a_redis_that_a_network_policy_cannot_name_is_told():
     made = declared(ray(gcsFaultTolerance={"redisAddress": "redis.acme.example:6379"}))
-    assert any("port 6379" in each.message and "redis.acme.example" in each.message for each in made.diagnostics)
+    assert any(
+        "port 6379" in each.message and "redis.acme.example" in each.message
+        for each in made.diagnostics
+    )
 
 
 def test_state_is_kept_in_redis_with_its_password_by_reference():
-    gcs = service_of(ray(gcsFaultTolerance={"redisAddress": "redis:6379", "passwordSecret": "redis"}))["rayClusterConfig"]
+    gcs = service_of(
+        ray(gcsFaultTolerance={"redisAddress": "redis:6379", "passwordSecret": "redis"})
+    )["rayClusterConfig"]
     reference = {"secretKeyRef": {"name": "redis", "key": "password"}}
-    assert gcs["gcsFaultToleranceOptions"] == {"redisAddress": "redis:6379", "redisPassword": {"valueFrom": reference}}
+    assert gcs["gcsFaultToleranceOptions"] == {
+        "redisAddress": "redis:6379",
+        "redisPassword": {"valueFrom": reference},
+    }
 
 
 def test_one_worker_at_a_time_may_be_evicted():
-    budget = declared(ray(replicas=3)).one("kubernetes:policy/v1:PodDisruptionBudget").inputs["spec"]
+    budget = (
+        declared(ray(replicas=3)).one("kubernetes:policy/v1:PodDisruptionBudget").inputs["spec"]
+    )
     assert budget["minAvailable"] == 2
     assert budget["selector"]["matchLabels"]["ray.io/node-type"] == "worker"
     assert declared(ray(replicas=1)).of_type("kubernetes:policy/v1:PodDisruptionBudget") == []
@@ -261,9 +338,17 @@ def test_what_ray_would_only_find_out_on_the_cluster_is_refused_with_the_remedy(
 
 def test_a_service_is_waited_for_until_a_worker_serves_unless_it_has_none():
     def annotations(**fields: Any) -> Any:
-        return declared(ray(**fields)).one("kubernetes:ray.io/v1:RayService").inputs["metadata"].get("annotations")
+        return (
+            declared(ray(**fields))
+            .one("kubernetes:ray.io/v1:RayService")
+            .inputs["metadata"]
+            .get("annotations")
+        )
 
-    assert json.loads(annotations()["pulumi.com/waitFor"]) == ["condition=Ready", "condition=UpgradeInProgress=False"]
+    assert json.loads(annotations()["pulumi.com/waitFor"]) == [
+        "condition=Ready",
+        "condition=UpgradeInProgress=False",
+    ]
     assert "pulumi.com/waitFor" not in annotations(replicas=0)
 
 
@@ -274,8 +359,15 @@ def test_the_worker_groups_that_operators_write_into_stay_ours_to_change():
 
 def test_the_upgrade_is_chosen_by_the_cards_that_other_models_leave_and_the_object_says_why():
     spec = ray(replicas=2)
-    for others, chosen, why in ((0, "NewCluster", "the 6 left take a second set"), (5, "None", "the 1 left do not take a second set")):
-        made = declared(spec, accelerators_of_others=others).one("kubernetes:ray.io/v1:RayService").inputs
+    for others, chosen, why in (
+        (0, "NewCluster", "the 6 left take a second set"),
+        (5, "None", "the 1 left do not take a second set"),
+    ):
+        made = (
+            declared(spec, accelerators_of_others=others)
+            .one("kubernetes:ray.io/v1:RayService")
+            .inputs
+        )
         assert made["spec"]["upgradeStrategy"] == {"type": chosen}
         assert why in made["metadata"]["annotations"]["inferplan.dev/upgrade-strategy"]
 
@@ -303,14 +395,29 @@ def test_the_gateway_learns_what_clients_may_call_of_each_application():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"headers": ["Cookie"]}, "Cookie is set or removed by the gateway, and clients cannot send it. Remove it from headers"),
+        (
+            {"headers": ["Cookie"]},
+            (
+                "Cookie is set or removed by the gateway, and clients cannot send it. Remove it"
+                " from headers"
+            ),
+        ),
         ({"headers": ["x-forwarded-for"]}, "x-forwarded-for is set or removed by the gateway"),
         ({"headers": ["Transfer-Encoding"]}, "Transfer-Encoding is set or removed by the gateway"),
         ({"headers": ["Accept"]}, "Accept is always forwarded. Remove it from headers"),
-        ({"headers": ["X-A", "x-a"]}, "headers lists a name twice; case does not matter. List each name once"),
+        (
+            {"headers": ["X-A", "x-a"]},
+            "headers lists a name twice; case does not matter. List each name once",
+        ),
         ({"headers": ["X_A"]}, "String should match pattern"),
         ({"methods": ["TRACE"]}, "Input should be 'GET', 'POST', 'PUT', 'PATCH' or 'DELETE'"),
-        ({"methods": []}, "methods is empty and webSocket is false, so no client can call the application. Add a method"),
+        (
+            {"methods": []},
+            (
+                "methods is empty and webSocket is false, so no client can call the application."
+                " Add a method"
+            ),
+        ),
     ],
 )
 def test_a_call_that_must_not_pass_the_gateway_cannot_be_listed(fields, message):

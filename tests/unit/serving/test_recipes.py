@@ -1,4 +1,6 @@
-"""Compiled graphs of Gaudi outlive a pod: what is declared for it, and the program that copies them, on real directories."""
+"""Compiled graphs of Gaudi outlive a pod: what is declared for it, and the program that copies
+them, on real directories.
+"""
 
 from __future__ import annotations
 
@@ -46,26 +48,46 @@ def test_only_a_sidecar_may_write_to_the_store_and_only_to_the_folder_of_compile
 def test_the_sidecar_copies_the_directory_that_the_server_compiles_into_and_is_done_before_it_starts():
     pod = deployment_of(vllm(preheat=PREHEAT), target=GAUDI2, weights=KEPT)["template"]["spec"]
     [server] = pod["containers"]
-    [path] = [each["value"].split(",")[0] for each in server["env"] if each["name"] == "PT_HPU_RECIPE_CACHE_CONFIG"]
+    [path] = [
+        each["value"].split(",")[0]
+        for each in server["env"]
+        if each["name"] == "PT_HPU_RECIPE_CACHE_CONFIG"
+    ]
     kept, local, _ = sidecar(pod)["args"]
     mounts = {each["mountPath"]: each["name"] for each in sidecar(pod)["volumeMounts"]}
     assert local == path
     assert mounts[kept] == "model"
-    assert mounts["/cache"] == next(each["name"] for each in server["volumeMounts"] if each["mountPath"] == "/cache")
-    assert sidecar(pod)["startupProbe"]["exec"]["command"][-1] == f"{Path(local).parent}/{recipes.RESTORED}"
+    assert mounts["/cache"] == next(
+        each["name"] for each in server["volumeMounts"] if each["mountPath"] == "/cache"
+    )
+    assert (
+        sidecar(pod)["startupProbe"]["exec"]["command"][-1]
+        == f"{Path(local).parent}/{recipes.RESTORED}"
+    )
 
 
 def test_another_user_of_the_preheat_writes_the_folder_and_owns_the_pod_s_volumes():
-    pod = deployment_of(vllm(preheat={**PREHEAT, "runAsUser": 1234}), target=GAUDI2, weights=KEPT)["template"]["spec"]
-    assert (sidecar(pod)["securityContext"]["runAsUser"], pod["securityContext"]["fsGroup"]) == (1234, 1234)
+    pod = deployment_of(vllm(preheat={**PREHEAT, "runAsUser": 1234}), target=GAUDI2, weights=KEPT)[
+        "template"
+    ]["spec"]
+    assert (sidecar(pod)["securityContext"]["runAsUser"], pod["securityContext"]["fsGroup"]) == (
+        1234,
+        1234,
+    )
     assert pod["securityContext"]["runAsUser"] == 65532
 
 
-@pytest.mark.parametrize("weights", [MOUNT, replace(MOUNT, marked=True)], ids=["direct", "preheated"])
+@pytest.mark.parametrize(
+    "weights", [MOUNT, replace(MOUNT, marked=True)], ids=["direct", "preheated"]
+)
 def test_without_a_folder_nothing_is_added_and_the_claim_stays_read_only(weights):
     pod = deployment_of(vllm(), target=GAUDI2, weights=weights)["template"]["spec"]
     assert [each for each in pod.get("initContainers") or [] if each.get("restartPolicy")] == []
-    assert [each["persistentVolumeClaim"]["readOnly"] for each in pod["volumes"] if "persistentVolumeClaim" in each] == [True]
+    assert [
+        each["persistentVolumeClaim"]["readOnly"]
+        for each in pod["volumes"]
+        if "persistentVolumeClaim" in each
+    ] == [True]
 
 
 def test_the_folder_changes_with_what_gaudi_compiles_again_for_and_with_nothing_else():
@@ -83,7 +105,12 @@ def test_the_folder_changes_with_what_gaudi_compiles_again_for_and_with_nothing_
 
 
 @pytest.mark.parametrize(
-    "fields", [{"gaudi": {"skipWarmup": True}}, {"env": {"PT_HPU_RECIPE_CACHE_CONFIG": "/elsewhere,False,1"}}], ids=["no-warm-up", "own"]
+    "fields",
+    [
+        {"gaudi": {"skipWarmup": True}},
+        {"env": {"PT_HPU_RECIPE_CACHE_CONFIG": "/elsewhere,False,1"}},
+    ],
+    ids=["no-warm-up", "own"],
 )
 def test_no_folder_is_made_where_nothing_would_be_kept(fields):
     assert folder(**fields) is None
@@ -124,12 +151,17 @@ def test_the_folder_never_grows_beyond_its_limit(tmp_path):
     assert recipes.save(kept, local, 250, time.time() + 60) == 0
 
 
-def test_the_program_keeps_graphs_when_its_pod_ends_and_survives_a_store_that_cannot_be_written(tmp_path):
+def test_the_program_keeps_graphs_when_its_pod_ends_and_survives_a_store_that_cannot_be_written(
+    tmp_path,
+):
     kept, local = tmp_path / "kept", tmp_path / "cache/recipes"
     kept.mkdir()
     for place, count in ((kept, 1), (Path("/dev/null"), 0)):
         process = subprocess.Popen(
-            [sys.executable, recipes.__file__, str(place), str(local), "8"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [sys.executable, recipes.__file__, str(place), str(local), "8"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         assert process.stdout is not None
         assert "restored 0" in process.stdout.readline()
@@ -145,4 +177,6 @@ def test_the_program_keeps_graphs_when_its_pod_ends_and_survives_a_store_that_ca
 
 
 def test_the_server_of_another_accelerator_has_no_such_variable():
-    assert "PT_HPU_RECIPE_CACHE_CONFIG" not in {each["name"] for each in container_of(vllm(), target=H100)["env"]}
+    assert "PT_HPU_RECIPE_CACHE_CONFIG" not in {
+        each["name"] for each in container_of(vllm(), target=H100)["env"]
+    }

@@ -1,4 +1,6 @@
-"""A model with its own code: a review of one revision, a violation that an exemption can cover, a risk in the report."""
+"""A model with its own code: a review of one revision, a violation that an exemption can cover, a
+risk in the report.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import pytest
 
 from inferplan.components.serving.facts import model_facts
 from inferplan.kube.facts import document
-from inferplan.operations.reporting.policy_check import stack_of
+from inferplan.planning.policy_check import stack_of
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.settings import today
@@ -42,22 +44,37 @@ def test_a_review_turns_it_on_at_a_place_that_other_arguments_do_not_move(furthe
     [
         (
             {"trustRemoteCode": True},
-            "true runs Python files of the model without a review. Set trustRemoteCode: {reviewedBy: <who read the files>, revision:",
+            (
+                "true runs Python files of the model without a review. Set trustRemoteCode:"
+                " {reviewedBy: <who read the files>, revision:"
+            ),
         ),
         (
             {"trustRemoteCode": {**REVIEW, "revision": "v0"}},
-            "trustRemoteCode was reviewed at revision v0, but weights.revision is v1. Review the files of that revision, and set both to it",
+            (
+                "trustRemoteCode was reviewed at revision v0, but weights.revision is v1. Review"
+                " the files of that revision, and set both to it"
+            ),
         ),
-        ({"trustRemoteCode": {**REVIEW, "revision": "main"}}, "Revision 'main' can change while a server runs. Use a commit"),
+        (
+            {"trustRemoteCode": {**REVIEW, "revision": "main"}},
+            "Revision 'main' can change while a server runs. Use a commit",
+        ),
         ({"trustRemoteCode": {"revision": "v1"}}, "Missing required field"),
         ({"trustRemoteCode": {**REVIEW, "reviewedBy": " "}}, "trustRemoteCode.reviewedBy"),
         (
-            {"trustRemoteCode": REVIEW, "weights": {key: value for key, value in WEIGHTS.items() if key != "revision"}},
+            {
+                "trustRemoteCode": REVIEW,
+                "weights": {key: value for key, value in WEIGHTS.items() if key != "revision"},
+            },
             "weights.revision is missing",
         ),
         (
             {"trustRemoteCode": REVIEW, "preheat": None, "weights": {**WEIGHTS, "store": "shared"}},
-            "trustRemoteCode requires preheat, which verifies that the files are those of the revision. Add preheat: {into}",
+            (
+                "trustRemoteCode requires preheat, which verifies that the files are those of the"
+                " revision. Add preheat: {into}"
+            ),
         ),
     ],
 )
@@ -90,11 +107,25 @@ def test_the_policy_blocks_it_until_an_exemption_names_the_violation():
 def risks_of_code(before: dict | None, after: dict) -> list[tuple[str, str, str, int]]:
     """The risks of a change of the model's facts, as its specification states them."""
     sides = [
-        {} if each is None else {"model": {"chat": stated(vllm(**{"weights": WEIGHTS, "preheat": {"into": "shared"}, **each}))}}
+        (
+            {}
+            if each is None
+            else {
+                "model": {
+                    "chat": stated(
+                        vllm(**{"weights": WEIGHTS, "preheat": {"into": "shared"}, **each})
+                    )
+                }
+            }
+        )
         for each in (before, after)
     ]
     risks = make_report([preview(facts(*sides))]).stacks[0].risks
-    return [(each.what, each.name, each.consequence, each.weight) for each in risks if "code" in each.what]
+    return [
+        (each.what, each.name, each.consequence, each.weight)
+        for each in risks
+        if "code" in each.what
+    ]
 
 
 def stated(spec) -> dict:
@@ -103,14 +134,29 @@ def stated(spec) -> dict:
     return document([("chat", model_facts(endpoint, spec, stores))])["model"]["chat"]
 
 
-@pytest.mark.parametrize("before", [None, {}, {"weights": {**WEIGHTS, "revision": "v0"}, "trustRemoteCode": {**REVIEW, "revision": "v0"}}])
+@pytest.mark.parametrize(
+    "before",
+    [
+        None,
+        {},
+        {"weights": {**WEIGHTS, "revision": "v0"}, "trustRemoteCode": {**REVIEW, "revision": "v0"}},
+    ],
+)
 def test_the_report_shows_a_new_model_with_code_and_each_new_revision(before):
     consequence = "the code runs with the server's key: platform-security reviewed it at v1"
-    assert ("runs code from the model's files", "chat", consequence, 0) in risks_of_code(before, {"trustRemoteCode": REVIEW})
+    assert ("runs code from the model's files", "chat", consequence, 0) in risks_of_code(
+        before, {"trustRemoteCode": REVIEW}
+    )
 
 
 def test_the_report_is_quiet_about_a_review_that_stays():
-    assert risks_of_code({"trustRemoteCode": REVIEW, "maxModelLen": 100}, {"trustRemoteCode": REVIEW, "maxModelLen": 200}) == []
+    assert (
+        risks_of_code(
+            {"trustRemoteCode": REVIEW, "maxModelLen": 100},
+            {"trustRemoteCode": REVIEW, "maxModelLen": 200},
+        )
+        == []
+    )
 
 
 TENSORS = {"generate": {"kind": "textGeneration"}}
@@ -119,7 +165,14 @@ TENSORS = {"generate": {"kind": "textGeneration"}}
 def triton(**fields):
     from inferplan.components.serving.triton.spec import TritonSpec
 
-    stack = {"engine": "triton", "pool": "p", "weights": WEIGHTS, "preheat": {"into": "shared"}, "repository": TENSORS, **fields}
+    stack = {
+        "engine": "triton",
+        "pool": "p",
+        "weights": WEIGHTS,
+        "preheat": {"into": "shared"},
+        "repository": TENSORS,
+        **fields,
+    }
     return TritonSpec.model_validate(stack)
 
 
@@ -128,7 +181,10 @@ def test_a_triton_service_runs_reviewed_code_by_a_variable_that_the_pack_blocks(
     assert variable not in container_of(triton())["env"]
     assert variable in container_of(triton(trustRemoteCode=REVIEW))["env"]
     for review, blocked in ((REVIEW, True), (False, False)):
-        report = check_stack(stack_of(declared(triton(trustRemoteCode=review))), parse_settings({}, all_rules(), today(), where="x"))
+        report = check_stack(
+            stack_of(declared(triton(trustRemoteCode=review))),
+            parse_settings({}, all_rules(), today(), where="x"),
+        )
         assert (RULE in {each.rule.id for each in report.violations}) is blocked
 
 
@@ -138,17 +194,27 @@ def test_the_vllm_backend_of_triton_gets_it_in_its_file():
     vllm_model = {"generate": {"kind": "vllm"}}
     for review, expected in ((REVIEW, True), (False, None)):
         spec = triton(repository=vllm_model, trustRemoteCode=review)
-        files = next(each.inputs["data"] for each in declared(spec) if each.type.endswith("ConfigMap"))
+        files = next(
+            each.inputs["data"] for each in declared(spec) if each.type.endswith("ConfigMap")
+        )
         assert json.loads(files["generate..1..model.json"]).get("trust_remote_code") is expected
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"trustRemoteCode": {**REVIEW, "revision": "v0"}}, "was reviewed at revision v0, but weights.revision is v1"),
+        (
+            {"trustRemoteCode": {**REVIEW, "revision": "v0"}},
+            "was reviewed at revision v0, but weights.revision is v1",
+        ),
         ({"trustRemoteCode": REVIEW, "preheat": None}, "trustRemoteCode requires preheat"),
         (
-            {"trustRemoteCode": REVIEW, "repository": {"net": {"kind": "onnx", "file": "a.onnx", "input": {"x": X}, "output": {"y": X}}}},
+            {
+                "trustRemoteCode": REVIEW,
+                "repository": {
+                    "net": {"kind": "onnx", "file": "a.onnx", "input": {"x": X}, "output": {"y": X}}
+                },
+            },
             "trustRemoteCode is for models of kind textGeneration and vllm",
         ),
     ],

@@ -1,4 +1,6 @@
-"""A rollout that the plan accepts ends, wherever the scheduler puts the pods: replicas 1 to 8, accelerators per pod 1, 2, 4 and 8, spare 0 to 8."""
+"""A rollout that the plan accepts ends, wherever the scheduler puts the pods: replicas 1 to 8,
+accelerators per pod 1, 2, 4 and 8, spare 0 to 8.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
 OFFERED = 8
 NODES = {count: pool("nvidia-l40s", machine="g6e.48xlarge", nodes=count) for count in range(1, 18)}
 MODES = ("inPlace", "surge")
-SPECS = {(cards, mode): vllm(tensorParallelSize=cards, rollout=mode) for cards in (1, 2, 4, 8) for mode in MODES}
+SPECS = {
+    (cards, mode): vllm(tensorParallelSize=cards, rollout=mode)
+    for cards in (1, 2, 4, 8)
+    for mode in MODES
+}
 # A node: its free accelerators, its old and its new pods. The order of nodes means nothing.
 Node = tuple[int, int, int]
 State = tuple[Node, ...]
@@ -27,12 +33,18 @@ State = tuple[Node, ...]
 @pytest.fixture(scope="module")
 def steps():
     """The pods that the Deployment of each mode adds and removes at a time."""
-    rolling = {mode: deployment_of(vllm(rollout=mode))["strategy"]["rollingUpdate"] for mode in MODES}
+    rolling = {
+        mode: deployment_of(vllm(rollout=mode))["strategy"]["rollingUpdate"] for mode in MODES
+    }
     return {mode: (each["maxSurge"], each["maxUnavailable"]) for mode, each in rolling.items()}
 
 
-def successors(state: State, waiting: int, replicas: int, cards: int, step: tuple[int, int]) -> Iterator[tuple[State, int]]:
-    """What the controller and the scheduler can do next; started pods are ready. `waiting` new pods have no node."""
+def successors(
+    state: State, waiting: int, replicas: int, cards: int, step: tuple[int, int]
+) -> Iterator[tuple[State, int]]:
+    """What the controller and the scheduler can do next; started pods are ready. `waiting` new pods
+    have no node.
+    """
     surge, missing = step
     old, new = sum(each[1] for each in state), sum(each[2] for each in state)
     if new + waiting < replicas and old + new + waiting < replicas + surge:
@@ -59,16 +71,24 @@ def ends(start: State, replicas: int, cards: int, step: tuple[int, int]) -> bool
     return True
 
 
-def placements(pods: int, cards: int, nodes: int, size: int, others: int, least: tuple[int, int] = (0, 0)) -> Iterator[State]:
-    """The ways to place `pods` of `cards` and `others` of `size` accelerators on the nodes; a node has at least the pods of the one before."""
+def placements(
+    pods: int, cards: int, nodes: int, size: int, others: int, least: tuple[int, int] = (0, 0)
+) -> Iterator[State]:
+    """The ways to place `pods` of `cards` and `others` of `size` accelerators on the nodes; a node
+    has at least the pods of the one before.
+    """
     if nodes == 0:
         if pods == others == 0:
             yield ()
         return
-    for old, other in product(range(min(pods, OFFERED // cards) + 1), range(min(others, OFFERED // size) + 1)):
+    for old, other in product(
+        range(min(pods, OFFERED // cards) + 1), range(min(others, OFFERED // size) + 1)
+    ):
         free = OFFERED - cards * old - size * other
         if (old, other) >= least and free >= 0:
-            for rest in placements(pods - old, cards, nodes - 1, size, others - other, (old, other)):
+            for rest in placements(
+                pods - old, cards, nodes - 1, size, others - other, (old, other)
+            ):
                 yield ((free, old, 0), *rest)
 
 
@@ -76,11 +96,16 @@ def accepted(replicas: int, cards: int, mode: str, nodes: int, size: int, others
     model = SPECS[cards, mode].model_copy(update={"replicas": replicas})
     models = {"m": model, "other": SPECS[size, "inPlace"].model_copy(update={"replicas": others})}
     target = NODES[nodes]
-    return not [*model.shared_pool_errors(target, models["other"].most_accelerators), *room_for_surge(models, "m", target)]
+    return not [
+        *model.shared_pool_errors(target, models["other"].most_accelerators),
+        *room_for_surge(models, "m", target),
+    ]
 
 
 def cases(replicas: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """Accelerators per pod, spare ones, those of other models' pods, nodes and other pods, for the fewest nodes that have the spare ones."""
+    """Accelerators per pod, spare ones, those of other models' pods, nodes and other pods, for the
+    fewest nodes that have the spare ones.
+    """
     for cards, spare, size in product((1, 2, 4, 8), range(9), (1, 2, 4)):
         nodes = ceil((replicas * cards + spare) / OFFERED)
         others, rest = divmod(nodes * OFFERED - replicas * cards - spare, size)
@@ -88,8 +113,13 @@ def cases(replicas: int) -> Iterator[tuple[int, int, int, int, int]]:
             yield cards, spare, size, nodes, others
 
 
-@pytest.mark.parametrize("replicas", [*range(1, 5), *(pytest.param(count, marks=pytest.mark.full) for count in range(5, 9))])
-def test_a_rollout_in_place_ends_whatever_is_spare_and_surge_ends_where_the_plan_accepts_it(steps, replicas):
+@pytest.mark.parametrize(
+    "replicas",
+    [*range(1, 5), *(pytest.param(count, marks=pytest.mark.full) for count in range(5, 9))],
+)
+def test_a_rollout_in_place_ends_whatever_is_spare_and_surge_ends_where_the_plan_accepts_it(
+    steps, replicas
+):
     verdicts = set()
     for (cards, spare, size, nodes, others), mode in product(cases(replicas), MODES):
         is_accepted = accepted(replicas, cards, mode, nodes, size, others)

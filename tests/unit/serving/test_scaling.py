@@ -35,12 +35,19 @@ def test_vllm_scales_on_waiting_requests_and_the_kv_cache_by_default():
     spec = spec_of(recording)
     assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (1, 4)
     assert spec["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat"}
-    waiting, cache = triggers(recording)["waiting-requests"], triggers(recording)["kv-cache-percent"]
+    waiting, cache = (
+        triggers(recording)["waiting-requests"],
+        triggers(recording)["kv-cache-percent"],
+    )
     assert waiting["metadata"]["threshold"] == "5"
     assert waiting["metadata"]["serverAddress"] == PROMETHEUS
-    assert waiting["metadata"]["query"].startswith('sum(vllm:num_requests_waiting{namespace="inference",pod=~"chat-')
+    assert waiting["metadata"]["query"].startswith(
+        'sum(vllm:num_requests_waiting{namespace="inference",pod=~"chat-'
+    )
     assert cache["metadata"]["threshold"] == "80"
-    assert all(isinstance(value, str) for each in (waiting, cache) for value in each["metadata"].values())
+    assert all(
+        isinstance(value, str) for each in (waiting, cache) for value in each["metadata"].values()
+    )
 
 
 def test_the_pods_of_a_query_are_the_models_own():
@@ -66,7 +73,13 @@ def test_cpu_is_a_plain_autoscaler_without_keda():
     recording = scaled(min=1, max=3, on={"cpu": 70})
     spec = spec_of(recording, HPA)
     assert spec["metrics"] == [
-        {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}}
+        {
+            "type": "Resource",
+            "resource": {
+                "name": "cpu",
+                "target": {"type": "Utilization", "averageUtilization": 70},
+            },
+        }
     ]
     assert (spec["minReplicas"], spec["maxReplicas"]) == (1, 3)
     assert not [each for each in recording if each.type == SCALED]
@@ -88,20 +101,28 @@ def test_requests_at_the_gateway_start_a_model_without_replicas():
     assert wake["threshold"] == "1"
     assert 'inferplan_gateway_requests_total{namespace="inference",model="chat"}' in wake["query"]
     # A lost metric of busy replicas must not count as no load.
-    assert {each["metadata"]["ignoreNullValues"] for each in triggers(recording).values()} == {"false"}
+    assert {each["metadata"]["ignoreNullValues"] for each in triggers(recording).values()} == {
+        "false"
+    }
     assert "gateway-requests" not in triggers(scaled(min=1, max=4))
 
 
 def test_a_group_of_pods_is_scaled_as_a_whole():
-    model = vllm(replicas={"min": 1, "max": 2}, tensorParallelSize=8, pipelineParallelSize=2, nnodes=2)
+    model = vllm(
+        replicas={"min": 1, "max": 2}, tensorParallelSize=8, pipelineParallelSize=2, nnodes=2
+    )
     recording = declared(model, prometheus=PROMETHEUS)
     assert spec_of(recording)["scaleTargetRef"] == {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
         "name": "chat-group",
     }
-    assert 'pod=~"chat-group-[0-9]+"' in triggers(recording)["waiting-requests"]["metadata"]["query"]
-    assert recording.one("kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet").options.ignore_changes == ("spec.replicas",)
+    assert (
+        'pod=~"chat-group-[0-9]+"' in triggers(recording)["waiting-requests"]["metadata"]["query"]
+    )
+    assert recording.one(
+        "kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"
+    ).options.ignore_changes == ("spec.replicas",)
 
 
 @pytest.mark.parametrize(("most", "budgets"), [(1, 0), (2, 1)])
@@ -111,7 +132,9 @@ def test_a_disruption_budget_follows_the_maximum(most, budgets):
 
 
 def test_the_rollout_may_take_as_long_as_all_replicas_need():
-    few, many = (scaled(min=1, max=most).one(DEPLOYMENT).options.custom_timeouts.update for most in (1, 4))
+    few, many = (
+        scaled(min=1, max=most).one(DEPLOYMENT).options.custom_timeouts.update for most in (1, 4)
+    )
     assert int(str(many)[:-1]) == 4 * int(str(few)[:-1])
 
 
@@ -130,7 +153,9 @@ def test_ray_serve_scales_itself_and_no_other_scaler_points_at_it():
     cluster = service["rayClusterConfig"]
     [workers] = cluster["workerGroupSpecs"]
     assert cluster["enableInTreeAutoscaling"] is True
-    assert [workers[key] for key in ("replicas", "minReplicas", "maxReplicas", "idleTimeoutSeconds")] == [1, 1, 3, 120]
+    assert [
+        workers[key] for key in ("replicas", "minReplicas", "maxReplicas", "idleTimeoutSeconds")
+    ] == [1, 1, 3, 120]
     [app] = yaml.safe_load(service["serveConfigV2"])["applications"]
     [config] = app["args"]["llm_configs"]
     # Two replicas of one accelerator on each worker of two.
@@ -146,9 +171,15 @@ def test_ray_serve_scales_itself_and_no_other_scaler_points_at_it():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"replicas": {"min": 0, "max": 2}}, "Ray's proxies, which take the requests, run on the workers. Use min: 1"),
+        (
+            {"replicas": {"min": 0, "max": 2}},
+            "Ray's proxies, which take the requests, run on the workers. Use min: 1",
+        ),
         ({"replicas": {"min": 1, "max": 2, "on": {"cpu": 70}}}, "Use one of ongoingRequests"),
-        ({"replicas": {"min": 1, "max": 2}, "workerAutoscaling": {"maxReplicas": 2}}, "Remove workerAutoscaling"),
+        (
+            {"replicas": {"min": 1, "max": 2}, "workerAutoscaling": {"maxReplicas": 2}},
+            "Remove workerAutoscaling",
+        ),
     ],
 )
 def test_what_ray_cannot_scale_is_an_error_with_a_remedy(fields, message):
@@ -159,5 +190,10 @@ def test_what_ray_cannot_scale_is_an_error_with_a_remedy(fields, message):
 def test_triton_follows_its_queue_unless_vllm_queues_behind_it():
     weights = {"store": "w", "path": "llama"}
     text = triton(weights=weights, replicas={"min": 1, "max": 2})
-    engine = triton(weights=weights, replicas={"min": 1, "max": 2}, repository={"llm": {"kind": "vllm"}})
-    assert (list(text.scaling_signals), list(engine.scaling_signals)) == (["queue_milliseconds"], ["requests_in_flight"])
+    engine = triton(
+        weights=weights, replicas={"min": 1, "max": 2}, repository={"llm": {"kind": "vllm"}}
+    )
+    assert (list(text.scaling_signals), list(engine.scaling_signals)) == (
+        ["queue_milliseconds"],
+        ["requests_in_flight"],
+    )

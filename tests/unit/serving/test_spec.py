@@ -16,28 +16,52 @@ def faults(**fields) -> str:
 
 
 def test_the_parallel_sizes_multiply_to_the_accelerators():
-    assert "= 4, but accelerators is 8" in faults(tensorParallelSize=2, pipelineParallelSize=2, accelerators=8)
+    assert "= 4, but accelerators is 8" in faults(
+        tensorParallelSize=2, pipelineParallelSize=2, accelerators=8
+    )
     assert vllm(tensorParallelSize=2, pipelineParallelSize=2).accelerators_per_pod == 4
 
 
-@pytest.mark.parametrize("image", ["vllm/vllm-openai", "vllm/vllm-openai:latest", "registry:5000/vllm", "vllm/vllm-openai:nightly"])
+@pytest.mark.parametrize(
+    "image",
+    [
+        "vllm/vllm-openai",
+        "vllm/vllm-openai:latest",
+        "registry:5000/vllm",
+        "vllm/vllm-openai:nightly",
+    ],
+)
 def test_an_image_that_moves_is_refused_with_the_remedy(image):
     message = faults(image=image)
     assert image in message
     assert "fixed tag" in message
 
 
-@pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.33.0", "registry:5000/vllm@sha256:" + "0" * 64])
+@pytest.mark.parametrize(
+    "image", ["vllm/vllm-openai:v0.33.0", "registry:5000/vllm@sha256:" + "0" * 64]
+)
 def test_an_image_that_stays_is_taken(image):
     assert vllm(image=image).image == image
 
 
-@pytest.mark.parametrize("spelling", [each for spellings in VLLM_OPTIONS.values() for each in spellings])
+@pytest.mark.parametrize(
+    "spelling", [each for spellings in VLLM_OPTIONS.values() for each in spellings]
+)
 def test_extra_args_cannot_repeat_a_typed_field_in_any_spelling(spelling):
     assert "use the field" in faults(extraArgs=[f"{spelling}=1"])
 
 
-@pytest.mark.parametrize("argument", ["--api-key=x", "--port", "--host=0.0.0.0", "--trust-remote-code", "--max_model_len=5", "--grpc"])
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "--api-key=x",
+        "--port",
+        "--host=0.0.0.0",
+        "--trust-remote-code",
+        "--max_model_len=5",
+        "--grpc",
+    ],
+)
 def test_extra_args_cannot_open_the_server_or_contradict_its_probes(argument):
     assert "is not allowed in extraArgs" in faults(extraArgs=[argument])
 
@@ -50,8 +74,20 @@ def test_extra_args_cannot_open_the_server_or_contradict_its_probes(argument):
         ("--tensor_parallel_siz=2", "--tensor-parallel-size: use the field tensorParallelSize"),
         ("-n2", "-n: use the field nnodes"),
         ("-t", "-tp: use the field tensorParallelSize"),
-        ("--data-parallel-size-local=2", "--data-parallel-size: a replica is one engine on its own accelerators; raise replicas instead"),
-        ("-dpl", "--data-parallel-size: a replica is one engine on its own accelerators; raise replicas instead"),
+        (
+            "--data-parallel-size-local=2",
+            (
+                "--data-parallel-size: a replica is one engine on its own accelerators; raise"
+                " replicas instead"
+            ),
+        ),
+        (
+            "-dpl",
+            (
+                "--data-parallel-size: a replica is one engine on its own accelerators; raise"
+                " replicas instead"
+            ),
+        ),
         ("-qfp8", "-q: use the field quantization"),
     ],
 )
@@ -65,7 +101,9 @@ def test_a_token_that_would_stand_in_the_plan_is_refused():
 
 def test_no_option_of_vllm_is_mistaken_for_a_reserved_one_cut_short():
     reserved = _reserved()
-    mistaken = [flag for flag in FLAGS if flag not in reserved and _meant(flag, reserved) is not None]
+    mistaken = [
+        flag for flag in FLAGS if flag not in reserved and _meant(flag, reserved) is not None
+    ]
     # All of that family would spread a replica over more cards than it has.
     assert [flag for flag in mistaken if not flag.startswith(("--data-parallel-", "-dp"))] == []
 

@@ -15,7 +15,9 @@ ANY = {
 
 
 @given(**ANY)
-def test_no_timeout_undercuts_what_it_has_to_cover(model_bytes, load_mib_per_second, warmup_seconds, drain_seconds, replicas):
+def test_no_timeout_undercuts_what_it_has_to_cover(
+    model_bytes, load_mib_per_second, warmup_seconds, drain_seconds, replicas
+):
     times = timing(
         model_bytes=model_bytes,
         load_mib_per_second=load_mib_per_second,
@@ -23,7 +25,9 @@ def test_no_timeout_undercuts_what_it_has_to_cover(model_bytes, load_mib_per_sec
         drain_seconds=drain_seconds,
         replicas=replicas,
     )
-    assert times.startup >= max(SHORTEST_STARTUP_SECONDS, 2 * model_bytes / (load_mib_per_second * 2**20))
+    assert times.startup >= max(
+        SHORTEST_STARTUP_SECONDS, 2 * model_bytes / (load_mib_per_second * 2**20)
+    )
     assert times.startup_failures * 10 >= times.startup
     assert times.grace >= PRE_STOP_SECONDS + drain_seconds + 5
     assert times.progress_deadline > times.startup + times.grace
@@ -31,5 +35,7 @@ def test_no_timeout_undercuts_what_it_has_to_cover(model_bytes, load_mib_per_sec
 
 
 def test_kserves_constants_are_reached_with_one_setting():
-    times = timing(model_bytes=0, load_mib_per_second=200, warmup_seconds=0, drain_seconds=45, replicas=1)
+    times = timing(
+        model_bytes=0, load_mib_per_second=200, warmup_seconds=0, drain_seconds=45, replicas=1
+    )
     assert (times.startup, times.grace) == (600, 70)

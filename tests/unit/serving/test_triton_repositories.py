@@ -14,8 +14,16 @@ from inferplan.components.serving.triton.service import endpoint
 from inferplan.components.serving.triton.spec import TritonSpec
 from tests.unit.serving.models import GAUDI2, KEY, L40S, deployment_of
 
-IMAGE = {"input": {"x": {"dataType": "TYPE_FP32", "dims": [3, -1]}}, "output": {"y": {"dataType": "TYPE_FP32", "dims": [4]}}}
-EXISTING = {"store": "models", "path": "vision", "revision": "v3", "models": ["densenet", "ensemble"]}
+IMAGE = {
+    "input": {"x": {"dataType": "TYPE_FP32", "dims": [3, -1]}},
+    "output": {"y": {"dataType": "TYPE_FP32", "dims": [4]}},
+}
+EXISTING = {
+    "store": "models",
+    "path": "vision",
+    "revision": "v3",
+    "models": ["densenet", "ensemble"],
+}
 FILES = {
     "onnx": ("onnxruntime", "densenet/model.onnx"),
     "tensorrt": ("tensorrt", "plans/h100.plan"),
@@ -37,10 +45,20 @@ def container_of(spec: TritonSpec) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", FILES)
 def test_a_file_becomes_the_version_of_a_model_of_its_backend(kind):
     backend, file = FILES[kind]
-    spec = triton({"vision": {"kind": kind, "file": file, **IMAGE, "maxBatchSize": 8, "version": 3}}, accelerators=2)
-    config = config_of(repository_files(spec, weights="/models/chat", target=L40S)["vision/config.pbtxt"])
+    spec = triton(
+        {"vision": {"kind": kind, "file": file, **IMAGE, "maxBatchSize": 8, "version": 3}},
+        accelerators=2,
+    )
+    config = config_of(
+        repository_files(spec, weights="/models/chat", target=L40S)["vision/config.pbtxt"]
+    )
     folder, _, name = file.rpartition("/")
-    assert (config.name, config.backend, config.default_model_filename, config.max_batch_size) == ("vision", backend, name, 8)
+    assert (config.name, config.backend, config.default_model_filename, config.max_batch_size) == (
+        "vision",
+        backend,
+        name,
+        8,
+    )
     [group] = config.instance_group
     assert (group.KIND_GPU if kind != "openvino" else group.KIND_CPU) == group.kind
     mounts = {each["mountPath"]: each for each in container_of(spec)["volumeMounts"]}
@@ -51,7 +69,11 @@ def test_a_file_becomes_the_version_of_a_model_of_its_backend(kind):
 
 
 def test_a_backend_of_the_image_needs_no_file():
-    spec = triton({"mine": {"kind": "custom", "backend": "acme_fft", **IMAGE, "device": "cpu"}}, weights=None, image="acme/triton:1")
+    spec = triton(
+        {"mine": {"kind": "custom", "backend": "acme_fft", **IMAGE, "device": "cpu"}},
+        weights=None,
+        image="acme/triton:1",
+    )
     files = repository_files(spec, weights="/models/chat", target=L40S)
     assert config_of(files["mine/config.pbtxt"]).backend == "acme_fft"
     assert "mine/1/custom.txt" in files
@@ -62,14 +84,35 @@ def test_a_stateful_model_gets_its_sequences():
         "oldest": {"maxCandidateSequences": 16},
         "maxSequenceIdleMicroseconds": 5_000_000,
         "controlInput": [
-            {"name": "START", "control": [{"kind": "CONTROL_SEQUENCE_START", "int32FalseTrue": [0, 1]}]},
-            {"name": "ID", "control": [{"kind": "CONTROL_SEQUENCE_CORRID", "dataType": "TYPE_UINT64"}]},
+            {
+                "name": "START",
+                "control": [{"kind": "CONTROL_SEQUENCE_START", "int32FalseTrue": [0, 1]}],
+            },
+            {
+                "name": "ID",
+                "control": [{"kind": "CONTROL_SEQUENCE_CORRID", "dataType": "TYPE_UINT64"}],
+            },
         ],
         "state": [{"inputName": "in", "outputName": "out", "dataType": "TYPE_FP32", "dims": [4]}],
     }
-    spec = triton({"speech": {"kind": "onnx", "file": "a.onnx", **IMAGE, "maxBatchSize": 4, "sequenceBatching": sequences}})
-    batching = config_of(repository_files(spec, weights="/w", target=L40S)["speech/config.pbtxt"]).sequence_batching
-    assert (batching.oldest.max_candidate_sequences, batching.max_sequence_idle_microseconds) == (16, 5_000_000)
+    spec = triton(
+        {
+            "speech": {
+                "kind": "onnx",
+                "file": "a.onnx",
+                **IMAGE,
+                "maxBatchSize": 4,
+                "sequenceBatching": sequences,
+            }
+        }
+    )
+    batching = config_of(
+        repository_files(spec, weights="/w", target=L40S)["speech/config.pbtxt"]
+    ).sequence_batching
+    assert (batching.oldest.max_candidate_sequences, batching.max_sequence_idle_microseconds) == (
+        16,
+        5_000_000,
+    )
     assert [each.name for each in batching.control_input] == ["START", "ID"]
     assert list(batching.control_input[0].control[0].int32_false_true) == [0, 1]
     assert batching.state[0].input_name == "in"
@@ -80,12 +123,17 @@ def test_an_existing_repository_is_mounted_whole_and_verified():
     assert spec.stored_files is not None
     assert (spec.stored_files.path, spec.stored_files_field) == ("vision", "repository")
     container = container_of(spec)
-    assert [(each["mountPath"], each["subPath"]) for each in container["volumeMounts"] if each["name"] == "model"] == [
-        ("/repository", "llama/abc-r0")
-    ]
+    assert [
+        (each["mountPath"], each["subPath"])
+        for each in container["volumeMounts"]
+        if each["name"] == "model"
+    ] == [("/repository", "llama/abc-r0")]
     assert "--model-repository=/repository" in container["args"]
     assert "--disable-auto-complete-config" not in container["args"]
-    assert "--disable-auto-complete-config" in container_of(triton({"a": {"kind": "onnx", "file": "a.onnx", **IMAGE}}))["args"]
+    assert (
+        "--disable-auto-complete-config"
+        in container_of(triton({"a": {"kind": "onnx", "file": "a.onnx", **IMAGE}}))["args"]
+    )
     assert endpoint("chat", spec, KEY).served_names == ("densenet", "ensemble")
 
 
@@ -98,35 +146,63 @@ def test_a_model_that_is_called_store_is_no_existing_repository():
     [
         (
             {"kind": "onnx", "file": "model.pt"},
-            "file 'model.pt' is not a file of the onnxruntime backend. Expected a name that ends in .onnx",
+            (
+                "file 'model.pt' is not a file of the onnxruntime backend. Expected a name that"
+                " ends in .onnx"
+            ),
         ),
-        ({"kind": "tensorrt", "file": "a.plan", "device": "cpu"}, "device cpu is not available for kind tensorrt. Use device: accelerator"),
+        (
+            {"kind": "tensorrt", "file": "a.plan", "device": "cpu"},
+            "device cpu is not available for kind tensorrt. Use device: accelerator",
+        ),
         (
             {"kind": "openvino", "file": "a.xml", "device": "accelerator"},
             "device accelerator is not available for kind openvino. Use device: cpu",
         ),
         (
-            {"kind": "onnx", "file": "a.onnx", "maxBatchSize": 2, "dynamicBatching": {}, "sequenceBatching": {}},
+            {
+                "kind": "onnx",
+                "file": "a.onnx",
+                "maxBatchSize": 2,
+                "dynamicBatching": {},
+                "sequenceBatching": {},
+            },
             "sequenceBatching and dynamicBatching exclude each other. Remove one of them",
         ),
         (
-            {"kind": "onnx", "file": "a.onnx", "sequenceBatching": {"direct": {}, "oldest": {"maxCandidateSequences": 2}}},
+            {
+                "kind": "onnx",
+                "file": "a.onnx",
+                "sequenceBatching": {"direct": {}, "oldest": {"maxCandidateSequences": 2}},
+            },
             "sequenceBatching has two strategies, direct and oldest. Remove one of them",
         ),
         (
             {
                 "kind": "onnx",
                 "file": "a.onnx",
-                "sequenceBatching": {"controlInput": [{"name": "S", "control": [{"kind": "CONTROL_SEQUENCE_START"}]}]},
+                "sequenceBatching": {
+                    "controlInput": [{"name": "S", "control": [{"kind": "CONTROL_SEQUENCE_START"}]}]
+                },
             },
-            "CONTROL_SEQUENCE_START has two values. Set one of int32FalseTrue, fp32FalseTrue, boolFalseTrue, for example [0, 1]",
+            (
+                "CONTROL_SEQUENCE_START has two values. Set one of int32FalseTrue, fp32FalseTrue,"
+                " boolFalseTrue, for example [0, 1]"
+            ),
         ),
         (
             {
                 "kind": "onnx",
                 "file": "a.onnx",
                 "sequenceBatching": {
-                    "controlInput": [{"name": "x", "control": [{"kind": "CONTROL_SEQUENCE_END", "boolFalseTrue": [False, True]}]}]
+                    "controlInput": [
+                        {
+                            "name": "x",
+                            "control": [
+                                {"kind": "CONTROL_SEQUENCE_END", "boolFalseTrue": [False, True]}
+                            ],
+                        }
+                    ]
                 },
             },
             "x is an input and a controlInput. Remove it from input: Triton sends it",
@@ -142,8 +218,14 @@ def test_a_model_that_triton_would_not_load_is_rejected(model, message):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"weights": {"store": "a", "path": "b"}}, "nothing reads weights. Remove weights, or add them as artifacts"),
-        ({"frontend": "openai"}, "frontend: openai requires models of kind vllm in this file. Remove frontend"),
+        (
+            {"weights": {"store": "a", "path": "b"}},
+            "nothing reads weights. Remove weights, or add them as artifacts",
+        ),
+        (
+            {"frontend": "openai"},
+            "frontend: openai requires models of kind vllm in this file. Remove frontend",
+        ),
     ],
 )
 def test_an_existing_repository_stands_alone(fields, message):
@@ -157,8 +239,13 @@ def test_the_accelerator_and_the_image_must_have_the_backend():
     [fault] = triton(onnx).errors_on(GAUDI2)
     assert "onnxruntime backend has no build for Gaudi. Use device: cpu" in fault.message
     assert list(triton(onnx).errors_on(L40S)) == []
-    [fault] = triton(onnx, image="nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3").errors_on(L40S)
-    assert "does not have the onnxruntime backend. It has python, vllm. Set image to one that has it" in fault.message
+    [fault] = triton(onnx, image="nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3").errors_on(
+        L40S
+    )
+    assert (
+        "does not have the onnxruntime backend. It has python, vllm. Set image to one that has it"
+        in fault.message
+    )
     [fault] = triton({**onnx, "chat": {"kind": "vllm"}}).errors_on(L40S)
     assert fault.path == ("repository", "m", "kind")
 
@@ -166,7 +253,9 @@ def test_the_accelerator_and_the_image_must_have_the_backend():
 SOUND = {
     "echo/config.pbtxt": 'backend: "python"',
     "echo/1/model.py": "",
-    "both/config.pbtxt": 'platform: "ensemble" ensemble_scheduling { step { model_name: "echo" model_version: -1 } }',
+    "both/config.pbtxt": (
+        'platform: "ensemble" ensemble_scheduling { step { model_name: "echo" model_version: -1 } }'
+    ),
     "both/1/empty": "",
     "plain/3/model.onnx": "",
     "READY": "{}",
@@ -178,18 +267,32 @@ SOUND = {
     [
         ({}, None),
         ({"echo/config.pbtxt": "backend: python"}, "echo: config.pbtxt cannot be read: 1:10"),
-        ({"echo/config.pbtxt": 'name: "other" backend: "python"'}, "echo: config.pbtxt has the name 'other'. Expected 'echo'"),
-        ({"echo/config.pbtxt": 'backend: "dali"'}, "echo: the image does not have the dali backend. It has onnxruntime, python. Set image"),
+        (
+            {"echo/config.pbtxt": 'name: "other" backend: "python"'},
+            "echo: config.pbtxt has the name 'other'. Expected 'echo'",
+        ),
+        (
+            {"echo/config.pbtxt": 'backend: "dali"'},
+            "echo: the image does not have the dali backend. It has onnxruntime, python. Set image",
+        ),
         (
             {"both/config.pbtxt": 'ensemble_scheduling { step { model_name: "gone" } }'},
             "both: a step of the ensemble is 'gone', which the repository does not have. Add it",
         ),
         (
-            {"echo/config.pbtxt": 'backend: "python" max_batch_size: 2 dynamic_batching { preferred_batch_size: 4 }'},
+            {
+                "echo/config.pbtxt": (
+                    'backend: "python" max_batch_size: 2 dynamic_batching {'
+                    " preferred_batch_size: 4 }"
+                )
+            },
             "echo: preferred_batch_size [4] is above max_batch_size 2. Lower it",
         ),
         ({"echo/1/model.py": None}, "echo: 1/model.py is missing. Add the source of the model"),
-        ({"plain/3/model.onnx": None, "plain/x/model.onnx": ""}, "plain: it has no version. Expected a directory with a number"),
+        (
+            {"plain/3/model.onnx": None, "plain/x/model.onnx": ""},
+            "plain: it has no version. Expected a directory with a number",
+        ),
         (
             {name: None for name in SOUND if name.startswith("both")},
             "both: there is no such directory. The repository has echo, plain. Correct models",

@@ -1,4 +1,6 @@
-"""Triton's vllm backend, as far as it goes without the backend: what is written, and what is refused."""
+"""Triton's vllm backend, as far as it goes without the backend: what is written, and what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,22 @@ def faults(*args: Any, **fields: Any) -> str:
 def test_the_configuration_is_a_decoupled_model_that_takes_its_cards_itself():
     config = config_of(files_of(served())["writer/config.pbtxt"])
     [group] = config.instance_group
-    assert (config.backend, config.max_batch_size, config.model_transaction_policy.decoupled) == ("vllm", 0, True)
+    assert (config.backend, config.max_batch_size, config.model_transaction_policy.decoupled) == (
+        "vllm",
+        0,
+        True,
+    )
     assert (group.kind, group.count) == (group.KIND_MODEL, 1)
     assert [each.name for each in config.input if not each.optional] == ["text_input"]
     assert "text_output" in [each.name for each in config.output]
 
 
 def test_model_json_holds_the_engines_arguments_and_nothing_that_was_not_said():
-    settings = json.loads(files_of(served(tensorParallelSize=2, maxModelLen=8192, engineArgs={"seed": 7}))["writer/1/model.json"])
+    settings = json.loads(
+        files_of(served(tensorParallelSize=2, maxModelLen=8192, engineArgs={"seed": 7}))[
+            "writer/1/model.json"
+        ]
+    )
     assert settings == {
         "model": "/models/chat",
         "tensor_parallel_size": 2,
@@ -58,7 +68,10 @@ def test_model_json_holds_the_engines_arguments_and_nothing_that_was_not_said():
 
 
 def test_vllms_automatic_context_length_is_spelled_as_its_engine_spells_it():
-    assert json.loads(files_of(served(maxModelLen="auto"))["writer/1/model.json"])["max_model_len"] == -1
+    assert (
+        json.loads(files_of(served(maxModelLen="auto"))["writer/1/model.json"])["max_model_len"]
+        == -1
+    )
 
 
 def test_cards_without_bfloat16_get_half_precision():
@@ -73,14 +86,18 @@ def test_adapters_are_listed_where_the_backend_looks_for_them():
 
 
 def test_vllms_metrics_and_health_are_asked_for_by_parameter():
-    parameters = config_of(files_of(served(reportMetrics=True, healthCheck=True))["writer/config.pbtxt"]).parameters
+    parameters = config_of(
+        files_of(served(reportMetrics=True, healthCheck=True))["writer/config.pbtxt"]
+    ).parameters
     assert {key: each.string_value for key, each in parameters.items()} == {
         "REPORT_CUSTOM_METRICS": "true",
         "ENABLE_VLLM_HEALTH_CHECK": "true",
     }
 
 
-@pytest.mark.parametrize("name", [*VLLM_OPTIONS, "model", "hf_token", "trust_remote_code", "enable_lora"])
+@pytest.mark.parametrize(
+    "name", [*VLLM_OPTIONS, "model", "hf_token", "trust_remote_code", "enable_lora"]
+)
 def test_engine_args_cannot_repeat_a_field_or_what_is_decided_elsewhere(name):
     assert "is not allowed in engineArgs" in faults(engineArgs={name: 1})
 
@@ -91,12 +108,17 @@ def test_triton_does_not_batch_for_vllm():
 
 def test_a_replica_has_as_many_cards_as_the_engine_spans():
     assert served(tensorParallelSize=2, pipelineParallelSize=2).accelerators_per_pod == 4
-    assert "writer spans 4 accelerators" in faults({"writer": {"kind": "vllm", "tensorParallelSize": 4}}, accelerators=2)
+    assert "writer spans 4 accelerators" in faults(
+        {"writer": {"kind": "vllm", "tensorParallelSize": 4}}, accelerators=2
+    )
     assert "no model uses that many" in faults({"writer": {"kind": "vllm"}}, accelerators=2)
 
 
 def test_two_engines_on_the_first_card_have_to_divide_its_memory():
-    two: dict[str, dict[str, Any]] = {"one": {"kind": "vllm"}, "two": {"kind": "vllm", "gpuMemoryUtilization": 0.3}}
+    two: dict[str, dict[str, Any]] = {
+        "one": {"kind": "vllm"},
+        "two": {"kind": "vllm", "gpuMemoryUtilization": 0.3},
+    }
     assert "claim one 0.92, two 0.3 of it" in faults(two)
     two["one"]["gpuMemoryUtilization"] = 0.6
     assert triton(two).accelerators_per_pod == 1
@@ -110,20 +132,34 @@ def test_on_gaudi_the_backend_is_refused_with_the_reason():
 
 def test_the_build_that_holds_the_backend_is_taken_and_another_one_refused():
     assert container_of(served())["image"] == "nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3"
-    [fault] = triton({"writer": {"kind": "vllm"}}, image="nvcr.io/nvidia/tritonserver:26.07-py3").errors_on(L40S)
+    [fault] = triton(
+        {"writer": {"kind": "vllm"}}, image="nvcr.io/nvidia/tritonserver:26.07-py3"
+    ).errors_on(L40S)
     assert "Name nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3" in fault.message
-    assert list(triton({"writer": {"kind": "vllm"}}, image="docker.io/acme/triton:1.0").errors_on(L40S)) == []
+    assert (
+        list(
+            triton({"writer": {"kind": "vllm"}}, image="docker.io/acme/triton:1.0").errors_on(L40S)
+        )
+        == []
+    )
 
 
 def test_an_image_that_is_too_old_is_refused_with_what_it_holds():
-    fault = fault_of("nvcr.io/nvidia/tritonserver:25.03-trtllm-python-py3", "tensorrt-llm", since="25.05")
+    fault = fault_of(
+        "nvcr.io/nvidia/tritonserver:25.03-trtllm-python-py3", "tensorrt-llm", since="25.05"
+    )
     assert fault is not None
     assert "which holds tensorrt-llm 0.18.0" in fault
 
 
 def test_clients_learn_the_tensors_of_a_prompt_and_its_answer():
     [text] = served().texts
-    assert (text.model, text.input, text.output, text.stream) == ("writer", "text_input", "text_output", "stream")
+    assert (text.model, text.input, text.output, text.stream) == (
+        "writer",
+        "text_input",
+        "text_output",
+        "stream",
+    )
 
 
 ARGS = st.fixed_dictionaries(
@@ -136,7 +172,10 @@ ARGS = st.fixed_dictionaries(
         "gpuMemoryUtilization": st.floats(0.01, 1),
         "dtype": st.sampled_from(["auto", "bfloat16", "float16", "half"]),
         "enablePrefixCaching": st.booleans(),
-        "engineArgs": st.dictionaries(st.sampled_from(["seed", "enforce_eager", "swap_space", "guided"]), st.booleans() | st.integers()),
+        "engineArgs": st.dictionaries(
+            st.sampled_from(["seed", "enforce_eager", "swap_space", "guided"]),
+            st.booleans() | st.integers(),
+        ),
     },
 )
 
@@ -147,13 +186,19 @@ def test_whatever_is_said_reaches_the_engine_once_and_the_same_way_each_time(fie
     files = files_of(spec)
     settings = json.loads(files["writer/1/model.json"])
     assert files == files_of(spec)
-    assert settings["tensor_parallel_size"] * settings["pipeline_parallel_size"] == spec.accelerators_per_pod
+    assert (
+        settings["tensor_parallel_size"] * settings["pipeline_parallel_size"]
+        == spec.accelerators_per_pod
+    )
     assert config_of(files["writer/config.pbtxt"]).name == "writer"
     assert fields.get("engineArgs", {}).items() <= settings.items()
 
 
 def test_only_nvidias_images_change_their_build():
-    assert in_build("nvcr.io/nvidia/tritonserver:26.07-py3", "tensorrt-llm") == "nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3"
+    assert (
+        in_build("nvcr.io/nvidia/tritonserver:26.07-py3", "tensorrt-llm")
+        == "nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3"
+    )
     assert in_build("docker.io/acme/triton:1.0", "vllm") == "docker.io/acme/triton:1.0"
 
 
@@ -164,24 +209,53 @@ def test_an_answer_is_bounded_by_an_input_where_there_is_one_and_by_a_parameter_
 
 # Options of python/openai/openai_frontend/main.py of triton-inference-server/server, v2.71.0.
 FRONTEND_OPTIONS = {
-    *("--model-repository", "--tokenizer", "--backend", "--lora-separator", "--tritonserver-log-verbose-level", "--host"),
-    *("--tool-call-parser", "--max-tool-call-parse-bytes", "--chat-template", "--default-max-tokens", "--model-control-mode"),
-    *("--load-model", "--openai-port", "--uvicorn-log-level", "--openai-restricted-api", "--http-max-input-size"),
+    *(
+        "--model-repository",
+        "--tokenizer",
+        "--backend",
+        "--lora-separator",
+        "--tritonserver-log-verbose-level",
+        "--host",
+    ),
+    *(
+        "--tool-call-parser",
+        "--max-tool-call-parse-bytes",
+        "--chat-template",
+        "--default-max-tokens",
+        "--model-control-mode",
+    ),
+    *(
+        "--load-model",
+        "--openai-port",
+        "--uvicorn-log-level",
+        "--openai-restricted-api",
+        "--http-max-input-size",
+    ),
     *("--enable-kserve-frontends", "--kserve-http-port", "--kserve-grpc-port"),
 }
 
 
 def test_the_openai_frontend_runs_the_server_and_asks_for_the_key_of_every_inference():
-    spec = triton({"writer": {"kind": "vllm", "loraAdapters": {"polite": "adapters/polite"}}}, frontend="openai")
+    spec = triton(
+        {"writer": {"kind": "vllm", "loraAdapters": {"polite": "adapters/polite"}}},
+        frontend="openai",
+    )
     container = container_of(spec)
     assert container["command"] == ["python3"]
     script, *options = container["args"]
     assert script == "/opt/tritonserver/python/openai/openai_frontend/main.py"
     assert {each.partition("=")[0] for each in options if each.startswith("--")} <= FRONTEND_OPTIONS
-    assert options[-4:] == ["--openai-restricted-api", "inference,model-repository", "authorization", "Bearer $(SERVER_KEY)"]
+    assert options[-4:] == [
+        "--openai-restricted-api",
+        "inference,model-repository",
+        "authorization",
+        "Bearer $(SERVER_KEY)",
+    ]
     assert "--tokenizer=/models/chat" in options
     made = endpoint("chat", spec, KEY)
-    assert [(each.kind, each.port, each.path) for each in made.protocols] == [("openai", 8000, "/v1")]
+    assert [(each.kind, each.port, each.path) for each in made.protocols] == [
+        ("openai", 8000, "/v1")
+    ]
     assert made.served_names == ("writer", "writer_lora_polite")
     assert [each["containerPort"] for each in container["ports"]] == [8000]
     assert container["readinessProbe"]["httpGet"]["path"] == made.health_path == "/health/ready"

@@ -7,7 +7,19 @@ import pytest
 
 from inferplan.components.handles import CaBundle, ModelMount, SecretRef, VolumeClaim
 from inferplan.components.serving.vllm.service import endpoint, serve_args, server
-from tests.unit.serving.models import BUCKET, GAUDI2, KEY, L40S, MOUNT, container_of, declared, deployment_of, pool, site, vllm
+from tests.unit.serving.models import (
+    BUCKET,
+    GAUDI2,
+    KEY,
+    L40S,
+    MOUNT,
+    container_of,
+    declared,
+    deployment_of,
+    pool,
+    site,
+    vllm,
+)
 from tests.unit.serving.vllm_flags import complaints
 
 POD_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -35,7 +47,10 @@ def test_as_many_replicas_as_a_node_has_cards_fit_its_cpu_memory_and_huge_pages_
         demand = demand_of(vllm(), 1, target)
         assert millicores_of(demand["cpu"]) * capacity.accelerators <= capacity.cpu_millicores
         assert bytes_of(demand["memory"]) * capacity.accelerators <= capacity.memory_bytes
-        assert bytes_of(demand.get("hugepages-2Mi", "0")) * capacity.accelerators <= capacity.hugepages_2mi_bytes
+        assert (
+            bytes_of(demand.get("hugepages-2Mi", "0")) * capacity.accelerators
+            <= capacity.hugepages_2mi_bytes
+        )
 
 
 def test_a_pod_shows_a_mark_of_its_server_key_so_that_a_new_key_starts_it_anew():
@@ -45,12 +60,18 @@ def test_a_pod_shows_a_mark_of_its_server_key_so_that_a_new_key_starts_it_anew()
 
 def test_a_leader_accepts_two_keys_while_there_are_two_and_shows_a_mark_of_each():
     next_key = SecretRef(name=KEY.name, key="next-api-key")
-    template = deployment_of(vllm(), server_key_marks={KEY: "0123456789abcdef", next_key: "fedcba9876543210"})["template"]
-    assert template["metadata"]["annotations"] == {"inferplan.dev/server-key": "0123456789abcdef,fedcba9876543210"}
+    template = deployment_of(
+        vllm(), server_key_marks={KEY: "0123456789abcdef", next_key: "fedcba9876543210"}
+    )["template"]
+    assert template["metadata"]["annotations"] == {
+        "inferplan.dev/server-key": "0123456789abcdef,fedcba9876543210"
+    }
     [container] = template["spec"]["containers"]
     assert container["args"][-3:] == ["--api-key", "$(VLLM_API_KEY)", "$(NEXT_API_KEY)"]
     keys = {
-        each["name"]: each["valueFrom"]["secretKeyRef"]["key"] for each in container["env"] if "secretKeyRef" in each.get("valueFrom", {})
+        each["name"]: each["valueFrom"]["secretKeyRef"]["key"]
+        for each in container["env"]
+        if "secretKeyRef" in each.get("valueFrom", {})
     }
     assert keys == {"VLLM_API_KEY": KEY.key, "NEXT_API_KEY": "next-api-key"}
     assert "--api-key" not in container_of(vllm())["args"]
@@ -70,7 +91,9 @@ def test_a_card_without_bfloat16_serves_in_half_precision():
 
 
 def test_the_dtype_that_a_user_wrote_wins_over_the_cards_default():
-    assert "--dtype=float16" in serve_args("chat", vllm(dtype="float16"), target=GAUDI2, weights=MOUNT)
+    assert "--dtype=float16" in serve_args(
+        "chat", vllm(dtype="float16"), target=GAUDI2, weights=MOUNT
+    )
 
 
 EVERYTHING: dict[str, Any] = {
@@ -80,7 +103,12 @@ EVERYTHING: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {"pipelineParallelSize": 4, "nnodes": 2}, {"loraAdapters": {"a": "a"}, "maxLoraRank": 8, "maxLoras": 2}]
+    "more",
+    [
+        {},
+        {"pipelineParallelSize": 4, "nnodes": 2},
+        {"loraAdapters": {"a": "a"}, "maxLoraRank": 8, "maxLoras": 2},
+    ],
 )
 def test_every_argument_is_an_option_that_vllm_itself_takes_with_that_value(more):
     spec = vllm(**EVERYTHING, **more)
@@ -115,7 +143,9 @@ def test_adapters_are_loaded_from_beside_the_weights_and_served_by_name():
 
 
 def test_a_disabled_switch_becomes_vllms_negated_option():
-    assert "--no-enable-prefix-caching" in serve_args("chat", vllm(enablePrefixCaching=False), target=L40S, weights=MOUNT)
+    assert "--no-enable-prefix-caching" in serve_args(
+        "chat", vllm(enablePrefixCaching=False), target=L40S, weights=MOUNT
+    )
 
 
 def test_weights_in_a_bucket_are_streamed_without_any_volume_of_theirs():
@@ -126,12 +156,19 @@ def test_weights_in_a_bucket_are_streamed_without_any_volume_of_theirs():
     assert {volume["name"] for volume in pod["volumes"]} == {"shm", "tmp", "cache"}
     env = {each["name"]: each for each in container["env"]}
     assert env["AWS_ENDPOINT_URL"]["value"] == "http://minio:9000"
-    assert env["AWS_SECRET_ACCESS_KEY"]["valueFrom"]["secretKeyRef"] == {"name": "minio", "key": "AWS_SECRET_ACCESS_KEY"}
+    assert env["AWS_SECRET_ACCESS_KEY"]["valueFrom"]["secretKeyRef"] == {
+        "name": "minio",
+        "key": "AWS_SECRET_ACCESS_KEY",
+    }
 
 
-@pytest.mark.parametrize("fields", [{}, {"nnodes": 2, "tensorParallelSize": 8}], ids=["one pod", "several pods"])
+@pytest.mark.parametrize(
+    "fields", [{}, {"nnodes": 2, "tensorParallelSize": 8}], ids=["one pod", "several pods"]
+)
 def test_a_loader_that_streams_from_behind_a_private_ca_is_lent_its_certificate(fields):
-    store = replace(BUCKET, endpoint="https://minio:9000", ca=CaBundle(kind="Secret", name="acme-ca"))
+    store = replace(
+        BUCKET, endpoint="https://minio:9000", ca=CaBundle(kind="Secret", name="acme-ca")
+    )
     pods = pods_of(vllm(**fields), store)
     assert len(pods) == (2 if fields else 1)
     for pod in pods:
@@ -147,19 +184,29 @@ def pods_of(spec, weights):
     recording = declared(spec, weights=weights)
     if spec.pods == 1:
         return [recording.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]]
-    group = recording.one("kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet").inputs["spec"]["leaderWorkerTemplate"]
+    group = recording.one("kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet").inputs["spec"][
+        "leaderWorkerTemplate"
+    ]
     return [group[each]["spec"] for each in ("leaderTemplate", "workerTemplate")]
 
 
 def test_mounted_weights_are_read_only_and_of_the_verified_directory_alone():
     pod = deployment_of(vllm())["template"]["spec"]
     mount = next(each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "model")
-    assert mount == {"name": "model", "mountPath": "/models/chat", "subPath": "llama/abc-r0", "readOnly": True}
+    assert mount == {
+        "name": "model",
+        "mountPath": "/models/chat",
+        "subPath": "llama/abc-r0",
+        "readOnly": True,
+    }
 
 
 def test_the_server_key_travels_as_a_reference_only():
     [key] = [each for each in container_of(vllm())["env"] if each["name"] == "VLLM_API_KEY"]
-    assert key == {"name": "VLLM_API_KEY", "valueFrom": {"secretKeyRef": {"name": KEY.name, "key": KEY.key}}}
+    assert key == {
+        "name": "VLLM_API_KEY",
+        "valueFrom": {"secretKeyRef": {"name": KEY.name, "key": KEY.key}},
+    }
 
 
 @pytest.mark.parametrize("target", [L40S, GAUDI2], ids=["nvidia", "gaudi"])
@@ -170,7 +217,11 @@ def test_a_pod_fits_the_restricted_profile(target):
     assert not {"hostIPC", "hostNetwork", "hostPID"} & pod.keys()
     for container in [*pod["containers"], *pod.get("initContainers", [])]:
         assert POD_SECURITY.items() <= container["securityContext"].items()
-    assert {key for volume in pod["volumes"] for key in volume} <= {"name", "emptyDir", "persistentVolumeClaim"}
+    assert {key for volume in pod["volumes"] for key in volume} <= {
+        "name",
+        "emptyDir",
+        "persistentVolumeClaim",
+    }
 
 
 def test_a_pod_carries_no_account_token_and_no_service_links():
@@ -180,8 +231,14 @@ def test_a_pod_carries_no_account_token_and_no_service_links():
 
 
 def test_a_replica_is_replaced_in_place_so_that_a_full_pool_never_deadlocks():
-    assert deployment_of(vllm())["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
-    assert deployment_of(vllm(rollout="surge"))["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert deployment_of(vllm())["strategy"]["rollingUpdate"] == {
+        "maxSurge": 0,
+        "maxUnavailable": 1,
+    }
+    assert deployment_of(vllm(rollout="surge"))["strategy"]["rollingUpdate"] == {
+        "maxSurge": 1,
+        "maxUnavailable": 0,
+    }
 
 
 def test_only_a_model_with_replicas_to_spare_has_a_disruption_budget():
@@ -201,7 +258,9 @@ def test_only_the_gateway_may_reach_the_server():
     spec = declared(vllm()).one("kubernetes:networking.k8s.io/v1:NetworkPolicy").inputs["spec"]
     assert spec["policyTypes"] == ["Ingress"]
     [rule] = spec["ingress"]
-    assert [peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for peer in rule["from"]] == ["gateway"]
+    assert [
+        peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for peer in rule["from"]
+    ] == ["gateway"]
     assert rule["ports"] == [{"port": 8000, "protocol": "TCP"}]
 
 
@@ -226,7 +285,9 @@ def test_a_pod_finds_the_ready_mark_before_it_starts_a_server_on_preheated_files
     pod = deployment_of(vllm(), weights=marked)["template"]["spec"]
     [gate] = pod["initContainers"]
     assert "/models/chat/READY" in gate["command"][-1]
-    assert gate["volumeMounts"] == [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "model"]
+    assert gate["volumeMounts"] == [
+        each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "model"
+    ]
     assert POD_SECURITY.items() <= gate["securityContext"].items()
 
 

@@ -1,4 +1,6 @@
-"""vLLM's settings on Gaudi: typed, refused where nobody reads them, and budgeted in the startup probe."""
+"""vLLM's settings on Gaudi: typed, refused where nobody reads them, and budgeted in the startup
+probe.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,17 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from inferplan.components.nodes.accelerators import accelerators, lookup, vendor_of_image
+from inferplan.hardware.accelerators import accelerators, lookup, vendor_of_image
 from tests.unit.serving.models import GAUDI2, L40S, MOUNT, container_of, deployment_of, vllm
 
 IMAGE = "vault.habana.ai/gaudi-docker/{software}/ubuntu24.04/habanalabs/vllm-{vllm}-ptupstream-2.11.0:latest"
 
 
 def environment(**fields):
-    return {each["name"]: each.get("value") for each in container_of(vllm(**fields), target=GAUDI2)["env"]}
+    return {
+        each["name"]: each.get("value")
+        for each in container_of(vllm(**fields), target=GAUDI2)["env"]
+    }
 
 
 def test_buckets_become_the_variables_of_vllm_gaudi():
@@ -28,7 +33,9 @@ def test_buckets_become_the_variables_of_vllm_gaudi():
         "graphReservedMem": 0.3,
         "contiguousPa": False,
     }
-    given = {key: value for key, value in environment(gaudi=tuning).items() if key.startswith("VLLM_")}
+    given = {
+        key: value for key, value in environment(gaudi=tuning).items() if key.startswith("VLLM_")
+    }
     assert {
         "VLLM_BUCKETING_STRATEGY": "pad",
         "VLLM_PROMPT_BS_BUCKET_MAX": "4",
@@ -62,7 +69,9 @@ def test_the_startup_probe_waits_an_hour_for_the_warm_up_unless_it_is_skipped():
 
 def test_huge_pages_are_the_tables_for_each_card_or_what_the_user_wrote():
     def pages(**fields):
-        return container_of(vllm(tensorParallelSize=2, **fields), target=GAUDI2)["resources"]["limits"]["hugepages-2Mi"]
+        return container_of(vllm(tensorParallelSize=2, **fields), target=GAUDI2)["resources"][
+            "limits"
+        ]["hugepages-2Mi"]
 
     assert pages() == "23600Mi"
     assert pages(resources={"hugepages2Mi": "30000Mi"}) == "30000Mi"
@@ -72,12 +81,30 @@ def test_huge_pages_are_the_tables_for_each_card_or_what_the_user_wrote():
     ("fields", "words"),
     [
         ({"gaudi": {"promptBsBucket": {"min": 8, "max": 4}}}, "min is 8 and max 4"),
-        ({"gaudi": {"decodeBsBucket": {"padMax": 4}}}, "decodeBsBucket are read with bucketingStrategy pad only, and it is exp"),
-        ({"gaudi": {"bucketingStrategy": "lin", "decodeBsBucket": {"padPercent": 4}}}, "and it is lin"),
-        ({"gaudi": {"contiguousPa": True}, "enablePrefixCaching": True}, "exclude each other on Gaudi"),
-        ({"env": {"VLLM_PROMPT_QUERY_BUCKET_MAX": "1"}}, r"use the field gaudi\.promptQueryBucket\.max"),
-        ({"env": {"VLLM_EXPONENTIAL_BUCKETING": "false"}}, r"use the field gaudi\.bucketingStrategy"),
-        ({"env": {"VLLM_DECODE_BLOCK_BUCKET_PAD_MAX": "1"}}, r"use the field gaudi\.decodeBlockBucket\.padMax"),
+        (
+            {"gaudi": {"decodeBsBucket": {"padMax": 4}}},
+            "decodeBsBucket are read with bucketingStrategy pad only, and it is exp",
+        ),
+        (
+            {"gaudi": {"bucketingStrategy": "lin", "decodeBsBucket": {"padPercent": 4}}},
+            "and it is lin",
+        ),
+        (
+            {"gaudi": {"contiguousPa": True}, "enablePrefixCaching": True},
+            "exclude each other on Gaudi",
+        ),
+        (
+            {"env": {"VLLM_PROMPT_QUERY_BUCKET_MAX": "1"}},
+            r"use the field gaudi\.promptQueryBucket\.max",
+        ),
+        (
+            {"env": {"VLLM_EXPONENTIAL_BUCKETING": "false"}},
+            r"use the field gaudi\.bucketingStrategy",
+        ),
+        (
+            {"env": {"VLLM_DECODE_BLOCK_BUCKET_PAD_MAX": "1"}},
+            r"use the field gaudi\.decodeBlockBucket\.padMax",
+        ),
     ],
 )
 def test_a_setting_that_contradicts_another_is_refused_with_the_remedy(fields, words):
@@ -120,7 +147,9 @@ def test_the_tables_own_images_pair_and_belong_to_their_vendor():
 
 @pytest.mark.parametrize("fields", [{}, {"tensorParallelSize": 4}], ids=["one", "four"])
 def test_a_pod_on_gaudi_starts_vllm_itself_and_writes_its_logs_to_a_volume(fields):
-    """The image's entrypoint takes `server` or `benchmark`, and its directory is closed to other users (.cd/Dockerfile, v0.26.0)."""
+    """The image's entrypoint takes `server` or `benchmark`, and its directory is closed to other
+    users (.cd/Dockerfile, v0.26.0).
+    """
     marked = replace(MOUNT, marked=True)
     pod = deployment_of(vllm(**fields), target=GAUDI2, weights=marked)["template"]["spec"]
     [server] = pod["containers"]
@@ -132,12 +161,24 @@ def test_a_pod_on_gaudi_starts_vllm_itself_and_writes_its_logs_to_a_volume(field
     assert not mount.get("readOnly")
     [gate] = pod["initContainers"]
     assert "vllm" not in gate["image"]
-    assert {each["name"]: each["value"] for each in gate["env"]} == {"HABANA_VISIBLE_DEVICES": "void", "NVIDIA_VISIBLE_DEVICES": "void"}
+    assert {each["name"]: each["value"] for each in gate["env"]} == {
+        "HABANA_VISIBLE_DEVICES": "void",
+        "NVIDIA_VISIBLE_DEVICES": "void",
+    }
 
 
 def test_a_container_that_restarts_finds_the_graphs_that_were_compiled_before():
     path, cleared, megabytes = environment()["PT_HPU_RECIPE_CACHE_CONFIG"].split(",")
-    [mount] = [each for each in container_of(vllm(), target=GAUDI2)["volumeMounts"] if path.startswith(f"{each['mountPath']}/")]
+    [mount] = [
+        each
+        for each in container_of(vllm(), target=GAUDI2)["volumeMounts"]
+        if path.startswith(f"{each['mountPath']}/")
+    ]
     assert (mount["name"], cleared) == ("cache", "False")
     assert int(megabytes) < 20 * 1024
-    assert environment(env={"PT_HPU_RECIPE_CACHE_CONFIG": "/elsewhere,False,1"})["PT_HPU_RECIPE_CACHE_CONFIG"] == "/elsewhere,False,1"
+    assert (
+        environment(env={"PT_HPU_RECIPE_CACHE_CONFIG": "/elsewhere,False,1"})[
+            "PT_HPU_RECIPE_CACHE_CONFIG"
+        ]
+        == "/elsewhere,False,1"
+    )

@@ -1,7 +1,9 @@
-"""The options of `vllm serve` 0.32.0, from its own parser, and what is wrong with a list of arguments in their light.
+"""The options of `vllm serve` 0.32.0, from its own parser, and what is wrong with a list of
+arguments in their light.
 
-`vllm-flags-0.32.0.json` holds every option with its spellings, how many values it takes, and its choices. The whole suite
-reads the parser again, with `READER` in vLLM's own environment, and compares.
+`vllm-flags-0.32.0.json` holds every option with its spellings, how many values it takes, and its
+choices. The whole suite reads the parser again, with `READER` in vLLM's own environment, and
+compares.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ print(json.dumps([
 
 @dataclass(frozen=True)
 class Flag:
-    """One option: whether a value follows (`one`, `nothing`, `+`, `*`, `?`), and which ones there are, none when any will do."""
+    """One option: whether a value follows (`one`, `nothing`, `+`, `*`, `?`), and which ones there
+    are, none when any will do.
+    """
 
     takes: str
     choices: frozenset[str]
@@ -40,7 +44,9 @@ def flags_of(options: list[dict[str, Any]]) -> dict[str, Flag]:
     }
 
 
-FLAGS = flags_of(json.loads(Path(__file__).with_name("vllm-flags-0.32.0.json").read_text())["flags"])
+FLAGS = flags_of(
+    json.loads(Path(__file__).with_name("vllm-flags-0.32.0.json").read_text())["flags"]
+)
 
 
 def complaints(arguments: Sequence[str]) -> list[str]:
@@ -56,10 +62,19 @@ def _complaints(arguments: list[str]) -> Iterator[str]:
             yield f"{option} is no option"
             continue
         values = [value] if equals else []
-        while arguments and not arguments[0].startswith("-") and not equals and flag.takes != "nothing":
+        while (
+            arguments
+            and not arguments[0].startswith("-")
+            and not equals
+            and flag.takes != "nothing"
+        ):
             values.append(arguments.pop(0))
         if flag.takes == "nothing" and values:
             yield f"{option} takes no value"
         if (flag.takes == "one" and len(values) != 1) or (flag.takes == "+" and not values):
             yield f"{option} takes {flag.takes} value and got {len(values)}"
-        yield from (f"{option} cannot be {each}" for each in values if flag.choices and each not in flag.choices)
+        yield from (
+            f"{option} cannot be {each}"
+            for each in values
+            if flag.choices and each not in flag.choices
+        )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferplan.stackfile.errors import InvalidStack
+from inferplan.documents.errors import InvalidStack
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 
@@ -21,7 +21,12 @@ MODEL: dict[str, Any] = {
 CONFIG: dict[str, Any] = {
     "cluster": {"provider": "simulated"},
     "nodePools": {
-        "l40s": {"provider": "simulated", "accelerator": "nvidia-l40s", "instanceType": "g6e.12xlarge", "nodes": 2},
+        "l40s": {
+            "provider": "simulated",
+            "accelerator": "nvidia-l40s",
+            "instanceType": "g6e.12xlarge",
+            "nodes": 2,
+        },
         "gaudi1": {"provider": "simulated", "accelerator": "gaudi-1", "nodes": 1},
         "gaudi2": {"provider": "simulated", "accelerator": "gaudi-2", "nodes": 1},
         "system": {"provider": "simulated", "nodes": 1},
@@ -38,12 +43,25 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture
 def lines(tmp_path: Path):
-    """The error lines of a stack with one model whose fields, or whose stack's sections, differ from sound ones."""
+    """The error lines of a stack with one model whose fields, or whose stack's sections, differ
+    from sound ones.
+    """
 
-    def judge(model: dict[str, Any] | None = None, *, models: dict[str, Any] | None = None, **sections: Any) -> tuple[str, ...]:
-        config = {**CONFIG, "models": models or {"chat-model": {**MODEL, **(model or {})}}, **sections}
+    def judge(
+        model: dict[str, Any] | None = None,
+        *,
+        models: dict[str, Any] | None = None,
+        **sections: Any,
+    ) -> tuple[str, ...]:
+        config = {
+            **CONFIG,
+            "models": models or {"chat-model": {**MODEL, **(model or {})}},
+            **sections,
+        }
         path = tmp_path / "Pulumi.test.yaml"
-        path.write_text(json.dumps({"config": {f"inferplan:{key}": value for key, value in config.items()}}))
+        path.write_text(
+            json.dumps({"config": {f"inferplan:{key}": value for key, value in config.items()}})
+        )
         try:
             validate(read_stack(path, shown_path="s.yaml"))
         except InvalidStack as error:
@@ -64,7 +82,10 @@ def test_the_stack_that_the_others_vary_is_sound(lines):
 
 def test_an_unknown_pool_is_reported_with_the_closest_and_the_known_ones(lines):
     line = only(lines({"pool": "l40"}))
-    assert "models.chat-model.pool: Unknown pool 'l40'. Did you mean 'l40s'? Pools in this stack: gaudi1, gaudi2, l40s, system." in line
+    assert (
+        "models.chat-model.pool: Unknown pool 'l40'. Did you mean 'l40s'? Pools in this stack:"
+        " gaudi1, gaudi2, l40s, system." in line
+    )
     assert "gaudi1, gaudi2, l40s, system" in line
 
 
@@ -78,29 +99,45 @@ def test_vllm_on_first_generation_gaudi_is_refused_and_says_why(lines):
     assert "1.21" in line
 
 
-@pytest.mark.parametrize(("cards", "words"), [(8, "a node of pool 'l40s' has 4"), (3, "leave 1 of the 4 of each node unused")])
+@pytest.mark.parametrize(
+    ("cards", "words"),
+    [(8, "a node of pool 'l40s' has 4"), (3, "leave 1 of the 4 of each node unused")],
+)
 def test_a_replicas_cards_fit_a_node_and_divide_it(lines, cards, words):
     assert words in only(lines({"tensorParallelSize": cards}))
 
 
 def test_weights_that_no_device_memory_holds_are_refused_and_the_next_size_passes(lines):
-    assert "do not fit into 1 x 45Gi of nvidia-l40s" in only(lines({"weights": {**WEIGHTS, "size": "42Gi"}}))
+    assert "do not fit into 1 x 45Gi of nvidia-l40s" in only(
+        lines({"weights": {**WEIGHTS, "size": "42Gi"}})
+    )
     assert lines({"weights": {**WEIGHTS, "size": "40Gi"}}) == ()
 
 
 def test_models_that_overfill_a_share_are_refused_where_it_overflows(lines):
     big = {**MODEL, "tensorParallelSize": 4, "weights": {**WEIGHTS, "size": "60Gi"}}
-    line = only(lines(models={"first": big, "second": {**big, "weights": {**WEIGHTS, "size": "60Gi", "path": "other"}}}))
+    line = only(
+        lines(
+            models={
+                "first": big,
+                "second": {**big, "weights": {**WEIGHTS, "size": "60Gi", "path": "other"}},
+            }
+        )
+    )
     assert "models.second.weights.size" in line
     assert "need 120Gi, and its capacity is 100Gi" in line
 
 
 def test_an_unknown_store_is_reported(lines):
-    assert "Unknown store 'weihgts'. Did you mean 'weights'?" in only(lines({"weights": {**WEIGHTS, "store": "weihgts"}}))
+    assert "Unknown store 'weihgts'. Did you mean 'weights'?" in only(
+        lines({"weights": {**WEIGHTS, "store": "weihgts"}})
+    )
 
 
 def test_preheating_into_a_bucket_is_refused_with_the_shares_named(lines):
-    assert "which pods cannot mount. Use one of shared." in only(lines({"preheat": {"into": "weights"}}))
+    assert "which pods cannot mount. Use one of shared." in only(
+        lines({"preheat": {"into": "weights"}})
+    )
 
 
 def test_gaudi_cannot_stream_from_a_bucket(lines):
@@ -109,7 +146,9 @@ def test_gaudi_cannot_stream_from_a_bucket(lines):
 
 
 def test_an_unknown_consumer_is_reported_at_its_index(lines):
-    assert "models.chat-model.consumers[1]: Unknown consumer 'bot'." in only(lines({"consumers": ["chat", "bot"]}))
+    assert "models.chat-model.consumers[1]: Unknown consumer 'bot'." in only(
+        lines({"consumers": ["chat", "bot"]})
+    )
 
 
 def test_consumers_without_a_gateway_are_refused(lines):
@@ -118,7 +157,10 @@ def test_consumers_without_a_gateway_are_refused(lines):
 
 def test_more_replicas_than_the_pool_holds_are_refused(lines):
     assert lines({"replicas": 8}) == ()
-    assert "9 x 1 = 9 accelerators do not fit pool 'l40s', which has 8. Lower replicas to at most 8" in only(lines({"replicas": 9}))
+    assert (
+        "9 x 1 = 9 accelerators do not fit pool 'l40s', which has 8. Lower replicas to at most 8"
+        in only(lines({"replicas": 9}))
+    )
 
 
 def test_surging_on_a_full_pool_is_refused_since_it_would_wait_for_ever(lines):
@@ -127,11 +169,15 @@ def test_surging_on_a_full_pool_is_refused_since_it_would_wait_for_ever(lines):
 
 
 def test_more_memory_than_a_node_has_is_refused(lines):
-    assert "of memory, but a node of pool 'l40s' has" in only(lines({"resources": {"memory": "2Ti"}}))
+    assert "of memory, but a node of pool 'l40s' has" in only(
+        lines({"resources": {"memory": "2Ti"}})
+    )
 
 
 def test_shared_memory_beyond_the_memory_is_refused(lines):
-    assert "exceeds the memory of a replica" in only(lines({"sharedMemory": "20Gi", "resources": {"memory": "10Gi"}}))
+    assert "exceeds the memory of a replica" in only(
+        lines({"sharedMemory": "20Gi", "resources": {"memory": "10Gi"}})
+    )
 
 
 def test_a_model_is_not_called_vllm_since_vllm_reads_the_variables_of_such_a_service(lines):
@@ -159,13 +205,17 @@ RAY = {
 
 def test_a_ray_service_whose_clusters_names_would_be_too_long_is_refused(lines):
     assert lines(models={"m" * 47: RAY}) == ()
-    assert "48 characters, but KubeRay's names for its clusters allow 47" in only(lines(models={"m" * 48: RAY}))
+    assert "48 characters, but KubeRay's names for its clusters allow 47" in only(
+        lines(models={"m" * 48: RAY})
+    )
 
 
 def test_a_ray_service_needs_room_for_its_replacement_next_to_other_models(lines):
     ray = {**RAY, "replicas": 2, "upgradeStrategy": "NewCluster"}
     assert lines(models={"chat": ray, "other": {**MODEL, "replicas": 4}}) == ()
-    assert "models.chat.upgradeStrategy" in only(lines(models={"chat": ray, "other": {**MODEL, "replicas": 5}}))
+    assert "models.chat.upgradeStrategy" in only(
+        lines(models={"chat": ray, "other": {**MODEL, "replicas": 5}})
+    )
 
 
 def test_two_secrets_of_one_name_are_refused(lines):
@@ -191,18 +241,26 @@ def test_the_namespace_of_the_controllers_is_refused_on_eks_alone(lines):
 
 def test_a_model_has_no_name_of_a_policy_of_metrics(lines):
     models, monitoring = {"gateway-metrics": MODEL}, {"prometheus": {"namespace": "monitoring"}}
-    assert "'gateway-metrics' is reserved for the network policy of gateway's metrics" in only(lines(models=models, monitoring=monitoring))
+    assert "'gateway-metrics' is reserved for the network policy of gateway's metrics" in only(
+        lines(models=models, monitoring=monitoring)
+    )
     assert lines(models=models) == ()
 
 
 def test_all_errors_are_reported_at_once(lines):
-    models = {f"model-{index}": {**MODEL, "pool": "nowhere", "consumers": ["nobody"]} for index in range(20)}
+    models = {
+        f"model-{index}": {**MODEL, "pool": "nowhere", "consumers": ["nobody"]}
+        for index in range(20)
+    }
     found = lines(models=models)
     assert len(found) == 41
     assert sum("exceeds the free space of store" in line for line in found) == 1
 
 
-H100 = {**CONFIG["nodePools"], "h100": {"provider": "simulated", "accelerator": "nvidia-h100", "nodes": 2}}
+H100 = {
+    **CONFIG["nodePools"],
+    "h100": {"provider": "simulated", "accelerator": "nvidia-h100", "nodes": 2},
+}
 WIDE = {"pool": "h100", "tensorParallelSize": 8, "pipelineParallelSize": 2, "nnodes": 2}
 
 
@@ -233,13 +291,19 @@ def test_the_error_of_a_replica_larger_than_a_node_says_how_to_span_several(line
 def test_an_image_of_the_other_vendor_or_of_an_unlisted_pair_is_refused(lines):
     gaudi = "vault.habana.ai/gaudi-docker/{}/ubuntu24.04/habanalabs/vllm-0.26.0-ptupstream-2.11.0:latest"
     assert "is built for accelerators of habana" in only(lines({"image": gaudi.format("1.24.1")}))
-    assert "is built for accelerators of nvidia" in only(lines({"pool": "gaudi2", "image": "docker.io/vllm/vllm-openai:v0.33.0"}))
-    assert "pairs vllm 0.26.0 with Gaudi software 1.24.0" in only(lines({"pool": "gaudi2", "image": gaudi.format("1.24.0")}))
+    assert "is built for accelerators of nvidia" in only(
+        lines({"pool": "gaudi2", "image": "docker.io/vllm/vllm-openai:v0.33.0"})
+    )
+    assert "pairs vllm 0.26.0 with Gaudi software 1.24.0" in only(
+        lines({"pool": "gaudi2", "image": gaudi.format("1.24.0")})
+    )
     assert lines({"pool": "gaudi2", "image": gaudi.format("1.24.1")}) == ()
 
 
 def test_names_that_operators_derive_are_kept_free_and_short(lines):
-    assert "is reserved for a Service that an operator creates for chat" in only(lines(models={"chat": RAY, "chat-serve-svc": MODEL}))
+    assert "is reserved for a Service that an operator creates for chat" in only(
+        lines(models={"chat": RAY, "chat-serve-svc": MODEL})
+    )
     wide = {**MODEL, **WIDE}
     assert "is reserved for a Service that an operator creates for chat" in only(
         lines(models={"chat": wide, "chat-group": MODEL}, nodePools=H100)
@@ -250,8 +314,19 @@ def test_names_that_operators_derive_are_kept_free_and_short(lines):
 def test_two_models_over_capacity_get_a_sentence_each_with_their_own_numbers(lines):
     other = {**MODEL, "replicas": 10}
     first, second = lines(models={"chat-model": {**MODEL, "replicas": 20}, "other": other})[:2]
-    assert "models.chat-model.replicas: 20 x 1 = 20 accelerators do not fit pool 'l40s', which has 8. Lower replicas to at most 8" in first
-    assert "models.other.replicas: 10 x 1 = 10 accelerators do not fit pool 'l40s', which has 8. Lower replicas to at most 8" in second
-    [found] = lines(models={"chat-model": {**MODEL, "replicas": 5}, "other": {**MODEL, "replicas": 5}})[:2]
-    assert "models.other.replicas: 5 x 1 = 5 accelerators do not fit pool 'l40s', which has 8, 5 of them for models above" in found
+    assert (
+        "models.chat-model.replicas: 20 x 1 = 20 accelerators do not fit pool 'l40s', which has 8."
+        " Lower replicas to at most 8" in first
+    )
+    assert (
+        "models.other.replicas: 10 x 1 = 10 accelerators do not fit pool 'l40s', which has 8. Lower"
+        " replicas to at most 8" in second
+    )
+    [found] = lines(
+        models={"chat-model": {**MODEL, "replicas": 5}, "other": {**MODEL, "replicas": 5}}
+    )[:2]
+    assert (
+        "models.other.replicas: 5 x 1 = 5 accelerators do not fit pool 'l40s', which has 8, 5 of"
+        " them for models above" in found
+    )
     assert "Lower replicas to at most 3" in found

@@ -1,4 +1,6 @@
-"""What a stack file may say of the stores that models come from and go to, beyond buckets and shares."""
+"""What a stack file may say of the stores that models come from and go to, beyond buckets and
+shares.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,13 @@ def faults(lines):
     "model",
     [
         {"weights": {**WEIGHTS, "store": "mirror"}},
-        {"weights": {**WEIGHTS, "store": "mirror", "files": {"config.json": None, "model.safetensors": "0" * 64}}},
+        {
+            "weights": {
+                **WEIGHTS,
+                "store": "mirror",
+                "files": {"config.json": None, "model.safetensors": "0" * 64},
+            }
+        },
         {"weights": HUB},
         {"weights": {**WEIGHTS, "store": "nas"}},
         {"preheat": {"into": "nvme"}},
@@ -44,9 +52,16 @@ def test_files_may_come_from_and_go_to_every_kind_of_store(faults, model):
 
 
 @pytest.mark.parametrize(
-    ("revision", "words"), [("v1.0", "'v1.0' is not a commit"), ("8afb486", "'8afb486' is not a commit"), (None, "The revision is missing")]
+    ("revision", "words"),
+    [
+        ("v1.0", "'v1.0' is not a commit"),
+        ("8afb486", "'8afb486' is not a commit"),
+        (None, "The revision is missing"),
+    ],
 )
-def test_a_repository_needs_a_whole_commit_and_the_error_says_how_to_find_it(faults, revision, words):
+def test_a_repository_needs_a_whole_commit_and_the_error_says_how_to_find_it(
+    faults, revision, words
+):
     weights = {key: value for key, value in {**HUB, "revision": revision}.items() if value}
     line = only(faults({"weights": weights}))
     assert "models.chat-model.weights" in line
@@ -56,7 +71,10 @@ def test_a_repository_needs_a_whole_commit_and_the_error_says_how_to_find_it(fau
 
 @pytest.mark.parametrize("path", ["qwen", "a/b/c", "/Qwen"])
 def test_a_repository_is_an_owner_and_a_name(faults, path):
-    assert any("owner/name" in line or "not a path inside" in line for line in faults({"weights": {**HUB, "path": path}}))
+    assert any(
+        "owner/name" in line or "not a path inside" in line
+        for line in faults({"weights": {**HUB, "path": path}})
+    )
 
 
 @pytest.mark.parametrize("store", ["mirror", "hub"])
@@ -69,7 +87,9 @@ def test_no_engine_reads_a_server_itself(faults, store):
 
 @pytest.mark.parametrize("into", ["mirror", "hub", "weights"])
 def test_a_preheat_into_a_store_that_pods_cannot_mount_is_rejected(faults, into):
-    assert "which pods cannot mount. Use one of nas, nvme, shared." in only(faults({"preheat": {"into": into}}))
+    assert "which pods cannot mount. Use one of nas, nvme, shared." in only(
+        faults({"preheat": {"into": into}})
+    )
 
 
 def test_only_a_server_needs_its_files_named(faults):
@@ -79,7 +99,9 @@ def test_only_a_server_needs_its_files_named(faults):
 
 
 def test_a_disk_of_nodes_is_no_source(faults):
-    assert "files cannot be copied from it" in only(faults({"weights": {**WEIGHTS, "store": "nvme"}}))
+    assert "files cannot be copied from it" in only(
+        faults({"weights": {**WEIGHTS, "store": "nvme"}})
+    )
 
 
 def test_a_model_runs_on_the_nodes_whose_disks_hold_it(faults):
@@ -95,7 +117,15 @@ def test_a_model_runs_on_the_nodes_whose_disks_hold_it(faults):
     ],
 )
 def test_files_larger_than_their_store_are_rejected(faults, into, words):
-    line = only(faults({"weights": {**WEIGHTS, "size": "120Gi"}, "preheat": {"into": into}, "tensorParallelSize": 4}))
+    line = only(
+        faults(
+            {
+                "weights": {**WEIGHTS, "size": "120Gi"},
+                "preheat": {"into": into},
+                "tensorParallelSize": 4,
+            }
+        )
+    )
     assert words in line
     assert "120Gi" in line
 
@@ -119,7 +149,10 @@ EKS = {
     ("pool", "words"),
     [
         ({"size": {"min": 1, "max": 4}}, "a node that joins later has an empty disk"),
-        ({"size": {"min": 2, "max": 2}, "amiType": "BOTTLEROCKET_x86_64_NVIDIA"}, "cannot create a directory at boot"),
+        (
+            {"size": {"min": 2, "max": 2}, "amiType": "BOTTLEROCKET_x86_64_NVIDIA"},
+            "cannot create a directory at boot",
+        ),
     ],
     ids=["a pool that grows", "Bottlerocket"],
 )
@@ -128,22 +161,33 @@ def test_a_disk_is_on_nodes_that_stay_and_can_prepare_it(faults, pool, words):
         "provider": "eks",
         "name": "c",
         "region": "us-east-1",
-        "subnets": {"us-east-1a": "subnet-0123456789abcdef0", "us-east-1b": "subnet-0123456789abcdef1"},
+        "subnets": {
+            "us-east-1a": "subnet-0123456789abcdef0",
+            "us-east-1b": "subnet-0123456789abcdef1",
+        },
     }
-    found = faults({"preheat": {"into": "nvme"}}, cluster=cluster, nodePools={"l40s": {**EKS, **pool}})
+    found = faults(
+        {"preheat": {"into": "nvme"}}, cluster=cluster, nodePools={"l40s": {**EKS, **pool}}
+    )
     assert words in "\n".join(found)
 
 
 @pytest.mark.parametrize(
     "credentials",
-    [{"mirror": {"secretName": "chat-model-server-key"}}, {"hub": {"secretName": "chat-model-server-key"}}],
+    [
+        {"mirror": {"secretName": "chat-model-server-key"}},
+        {"hub": {"secretName": "chat-model-server-key"}},
+    ],
     ids=["http", "hub"],
 )
 def test_a_secret_of_a_store_is_not_one_that_this_stack_makes(faults, credentials):
     from inferplan.components.gateway.keys import server_key_secret
 
     [(store, _)] = credentials.items()
-    stores = {**STORES, store: {**STORES[store], "credentials": {"secretName": server_key_secret("chat-model")}}}
+    stores = {
+        **STORES,
+        store: {**STORES[store], "credentials": {"secretName": server_key_secret("chat-model")}},
+    }
     assert "Rename one of them." in only(faults(storage=stores))
 
 
@@ -174,8 +218,9 @@ def test_a_volume_shows_no_certificate(faults, store):
 def test_a_model_that_streams_does_not_name_the_ca_twice(faults):
     stores = {**STORES, "weights": {**STORES["weights"], "caBundle": CA}}
     model = {"preheat": None, "env": {"AWS_CA_BUNDLE": "/etc/ssl/ca.pem"}}
-    assert "models.chat-model.env.AWS_CA_BUNDLE: AWS_CA_BUNDLE is also set by storage.weights.caBundle." in only(
-        faults(model, storage=stores)
+    assert (
+        "models.chat-model.env.AWS_CA_BUNDLE: AWS_CA_BUNDLE is also set by"
+        " storage.weights.caBundle." in only(faults(model, storage=stores))
     )
     assert faults({**model, "preheat": {"into": "shared"}}, storage=stores) == ()
     assert faults(model) == ()

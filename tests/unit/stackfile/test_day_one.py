@@ -1,4 +1,6 @@
-"""A stack whose models cannot be scheduled on the nodes that it really gets is rejected with the numbers and a line to paste."""
+"""A stack whose models cannot be scheduled on the nodes that it really gets is rejected with the
+numbers and a line to paste.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from inferplan.stackfile.errors import InvalidStack
+from inferplan.documents.errors import InvalidStack
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 
@@ -41,12 +43,20 @@ BLOCK = {
 
 def model(pool: str, *, cards: int = 1, **fields: Any) -> dict[str, Any]:
     weights = {"store": "bucket", "path": "some/model", "revision": "v3", "size": "12Gi"}
-    return {"engine": "vllm", "weights": weights, "pool": pool, "tensorParallelSize": cards, **fields}
+    return {
+        "engine": "vllm",
+        "weights": weights,
+        "pool": pool,
+        "tensorParallelSize": cards,
+        **fields,
+    }
 
 
 @pytest.fixture
 def lines(tmp_path: Path):
-    def judge(cluster: dict[str, Any], pools: dict[str, Any], models: dict[str, Any], **sections: Any) -> tuple[str, ...]:
+    def judge(
+        cluster: dict[str, Any], pools: dict[str, Any], models: dict[str, Any], **sections: Any
+    ) -> tuple[str, ...]:
         config = {
             "cluster": cluster,
             "nodePools": pools,
@@ -56,7 +66,12 @@ def lines(tmp_path: Path):
             **sections,
         }
         path = tmp_path / "Pulumi.lab.yaml"
-        path.write_text(yaml.safe_dump({"config": {f"inferplan:{key}": value for key, value in config.items()}}, sort_keys=False))
+        path.write_text(
+            yaml.safe_dump(
+                {"config": {f"inferplan:{key}": value for key, value in config.items()}},
+                sort_keys=False,
+            )
+        )
         try:
             validate(read_stack(path, shown_path="lab.yaml"))
         except InvalidStack as error:
@@ -136,7 +151,9 @@ def test_models_that_can_be_scheduled_are_accepted(lines, case):
 
 
 @pytest.mark.parametrize("case", REJECTED, ids=str)
-def test_models_that_cannot_be_scheduled_are_rejected_at_the_field_with_numbers_and_remedies(lines, case):
+def test_models_that_cannot_be_scheduled_are_rejected_at_the_field_with_numbers_and_remedies(
+    lines, case
+):
     cluster, pools, models, path, fragments = REJECTED[case]
     [line] = lines(cluster, pools, models)
     assert f" {path}: " in line

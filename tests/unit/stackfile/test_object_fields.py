@@ -1,4 +1,6 @@
-"""Fields of `extraObjects` that the API server would reject or drop are found before anything is registered."""
+"""Fields of `extraObjects` that the API server would reject or drop are found before anything is
+registered.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,36 @@ from pathlib import Path
 import pytest
 import yaml
 
+from inferplan.documents.errors import dotted
 from inferplan.stackfile.checks.objects import _object_errors, _table
-from inferplan.stackfile.errors import dotted
 
-CLAIM = "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}}"
-QUOTA = "{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {pods: 60, requests.memory: 1Ti}}}"
-POLICY = "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: n}, spec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 10.0.0.0/8}}], ports: [{port: http}]}]}}"
-DEPLOYMENT = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 2, selector: {matchLabels: {a: d}}, template: {metadata: {labels: {a: d}}, spec: {containers: [{name: c, image: 'a:1', ports: [{containerPort: 80}], env: [{name: A, value: '1'}]}]}}}}"
-CRD = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x.y.z}, spec: {group: y.z, scope: Namespaced, names: {kind: X, plural: x}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}"
-OWN = "{apiVersion: acme.example/v1, kind: Tunnel, metadata: {name: t}, spec: {anything: [1, {b: c}]}}"
+CLAIM = (
+    "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {accessModes:"
+    " [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}}"
+)
+QUOTA = (
+    "{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {pods: 60,"
+    " requests.memory: 1Ti}}}"
+)
+POLICY = (
+    "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: n}, spec:"
+    " {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 10.0.0.0/8}}], ports: [{port: http}]}]}}"
+)
+DEPLOYMENT = (
+    "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 2, selector:"
+    " {matchLabels: {a: d}}, template: {metadata: {labels: {a: d}}, spec: {containers: [{name: c,"
+    " image: 'a:1', ports: [{containerPort: 80}], env: [{name: A, value: '1'}]}]}}}}"
+)
+CRD = (
+    "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x.y.z},"
+    " spec: {group: y.z, scope: Namespaced, names: {kind: X, plural: x}, versions: [{name: v1,"
+    " served: true, storage: true, schema: {openAPIV3Schema: {type: object,"
+    " x-kubernetes-preserve-unknown-fields: true}}}]}}"
+)
+OWN = (
+    "{apiVersion: acme.example/v1, kind: Tunnel, metadata: {name: t}, spec: {anything: [1, {b:"
+    " c}]}}"
+)
 
 
 def found(text):
@@ -52,7 +75,9 @@ def test_what_the_api_server_would_reject_or_drop_is_named(text, old, new, path,
 
 def test_every_type_that_a_field_names_is_in_the_table():
     types = _table()["types"]
-    named = {form.lstrip("[{@") for fields in types.values() for form in fields.values() if "@" in form} | set(_table()["kinds"].values())
+    named = {
+        form.lstrip("[{@") for fields in types.values() for form in fields.values() if "@" in form
+    } | set(_table()["kinds"].values())
     assert named == types.keys()
 
 
@@ -76,6 +101,9 @@ def test_the_table_is_what_the_release_says():
     assert openapi_types.table(document, "1.0.0") == {
         "release": "1.0.0",
         "kinds": {"apps/v1/Thing": "apps.v1.Thing"},
-        "types": {"apps.v1.Thing": {"metadata": "@meta.v1.ObjectMeta", "sizes": "[integer"}, "meta.v1.ObjectMeta": {"labels": "{string"}},
+        "types": {
+            "apps.v1.Thing": {"metadata": "@meta.v1.ObjectMeta", "sizes": "[integer"},
+            "meta.v1.ObjectMeta": {"labels": "{string"},
+        },
     }
     assert json.loads(Path(openapi_types.TARGET).read_text())["release"] == _table()["release"]

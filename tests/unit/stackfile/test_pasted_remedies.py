@@ -1,7 +1,9 @@
-"""Sixty natural mistakes: the message shows a remedy, and the file with the remedy pasted in place of the mistake is valid.
+"""Sixty natural mistakes: the message shows a remedy, and the file with the remedy pasted in place
+of the mistake is valid.
 
-Written from the user's side: stack, path, what was typed, and what to paste. A pasted mapping replaces the mistaken key in its mapping,
-another value replaces the mistaken value, and None says that the message tells to remove the key.
+Written from the user's side: stack, path, what was typed, and what to paste. A pasted mapping
+replaces the mistaken key in its mapping, another value replaces the mistaken value, and None says
+that the message tells to remove the key.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from inferplan.stackfile.errors import InvalidStack
+from inferplan.documents.errors import InvalidStack
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 from tests.unit.stackfile.test_natural_mistakes import ROOT
@@ -49,11 +51,21 @@ MISTAKES: list[Row] = [
     ("local", f"{S}.networks", "192.168.7.9", "networks: [192.168.7.9/32]"),
     ("prod", f"{G}.alb.inboundCidrs", "[192.168.7.0]", "inboundCidrs: [192.168.7.0/24]"),
     ("prod", f"{G}.alb.inboundCidrs", "192.168.7.0/24", "inboundCidrs: [192.168.7.0/24]"),
-    ("prod", "cluster.create.publicAccessCidrs", "192.168.7.9", "publicAccessCidrs: [192.168.7.9/32]"),
+    (
+        "prod",
+        "cluster.create.publicAccessCidrs",
+        "192.168.7.9",
+        "publicAccessCidrs: [192.168.7.9/32]",
+    ),
     # Hosts, images and stores.
     ("local", f"{G}.host", "https://ai.fabrik.test/v1", "host: ai.fabrik.test"),
     ("local", f"{G}.host", "ai.fabrik.test:443", "host: ai.fabrik.test"),
-    ("local", f"{M}.image", "https://docker.io/vllm/vllm-openai:v0.33.0", "image: docker.io/vllm/vllm-openai:v0.33.0"),
+    (
+        "local",
+        f"{M}.image",
+        "https://docker.io/vllm/vllm-openai:v0.33.0",
+        "image: docker.io/vllm/vllm-openai:v0.33.0",
+    ),
     ("local", "images.mirror", "https://registry.fabrik.test", "registry.fabrik.test"),
     ("local", f"{S}.bucket", "s3://fabrik-models", "bucket: fabrik-models"),
     ("local", f"{S}.endpoint", "ceph.storage.svc:7480", "endpoint: http://ceph.storage.svc:7480"),
@@ -65,12 +77,27 @@ MISTAKES: list[Row] = [
     ("local", f"{M}.preheat", "{to: shared}", "into: shared"),
     ("local", f"{M}.preheat.into", "shraed", "shared"),
     # Keys in clear text.
-    ("local", f"{S}.credentials", "{accessKeyId: AKIAX, secretAccessKey: wJalrX}", "credentials: {secretName: minio}"),
+    (
+        "local",
+        f"{S}.credentials",
+        "{accessKeyId: AKIAX, secretAccessKey: wJalrX}",
+        "credentials: {secretName: minio}",
+    ),
     ("local", f"{S}.secretKey", "wJalrX", "credentials: {secretName: minio}"),
     # Shapes.
     ("local", "cluster", "simulated", "cluster: {provider: simulated}"),
-    ("local", f"{G}.cors", "['https://app.fabrik.test']", "cors: {origins: [https://app.fabrik.test]}"),
-    ("local", f"{G}.cors", "{origins: 'https://app.fabrik.test'}", "origins: [https://app.fabrik.test]"),
+    (
+        "local",
+        f"{G}.cors",
+        "['https://app.fabrik.test']",
+        "cors: {origins: [https://app.fabrik.test]}",
+    ),
+    (
+        "local",
+        f"{G}.cors",
+        "{origins: 'https://app.fabrik.test'}",
+        "origins: [https://app.fabrik.test]",
+    ),
     ("local", f"{M}.env", "[{name: LEVEL, value: info}]", "env: {LEVEL: info}"),
     ("local", f"{M}.replicas", "'3'", "replicas: 3"),
     ("local", f"{M}.consumers", "batch", "consumers: [batch]"),
@@ -83,14 +110,24 @@ MISTAKES: list[Row] = [
     ("local", "consumers.chat.limits", "{rpm: 250}", "requestsPerMinute: 250"),
     ("local", "monitoring.prometheus", "observability", "prometheus: {namespace: observability}"),
     ("local", f"{M}.preheat.exclude", "'*.onnx'", 'exclude: ["*.onnx"]'),
-    ("local", "storage.shared.mountOptions", "'nfsvers=4.1,hard'", "mountOptions: [nfsvers=4.1, hard]"),
+    (
+        "local",
+        "storage.shared.mountOptions",
+        "'nfsvers=4.1,hard'",
+        "mountOptions: [nfsvers=4.1, hard]",
+    ),
     (
         "local",
         f"{M}.volumes",
         "[{name: words, configMap: {name: words}, mountPath: /w}]",
         "volumes: {words: {configMap: {name: words}, mountPath: /w}}",
     ),
-    ("local", "monitoring.prometheus", "http://prom.watch.svc:9090", "prometheus: {namespace: watch, url: 'http://prom.watch.svc:9090'}"),
+    (
+        "local",
+        "monitoring.prometheus",
+        "http://prom.watch.svc:9090",
+        "prometheus: {namespace: watch, url: 'http://prom.watch.svc:9090'}",
+    ),
     # Names of other tools.
     ("local", f"{M}.shmSize", "4Gi", "sharedMemory: 4Gi"),
     ("local", f"{M}.port", "8000", None),
@@ -125,8 +162,14 @@ def _shown(pasted: str | None) -> list[str]:
     return [pasted, value.strip("[]{}'"), repr(pasted.partition(": ")[0])]
 
 
-@pytest.mark.parametrize(("stack", "path", "typed", "pasted"), MISTAKES, ids=[f"{path}={typed}" for _, path, typed, _ in MISTAKES])
-def test_the_pasted_remedy_is_valid(tmp_path, stack: str, path: str, typed: str, pasted: str | None):
+@pytest.mark.parametrize(
+    ("stack", "path", "typed", "pasted"),
+    MISTAKES,
+    ids=[f"{path}={typed}" for _, path, typed, _ in MISTAKES],
+)
+def test_the_pasted_remedy_is_valid(
+    tmp_path, stack: str, path: str, typed: str, pasted: str | None
+):
     file = tmp_path / f"Pulumi.{stack}.yaml"
     tree = yaml.load((ROOT / f"stacks/Pulumi.{stack}.yaml").read_text(), Loader=yaml.CSafeLoader)
     place, last = _parents(tree, path)
@@ -135,12 +178,16 @@ def test_the_pasted_remedy_is_valid(tmp_path, stack: str, path: str, typed: str,
     lines = _errors(tree, file)
     assert lines, "the mistake is accepted"
     assert all(f" {path}" in line for line in lines), f"an error elsewhere: {lines}"
-    assert any(words in line for line in lines for words in _shown(pasted)), f"{pasted} is not shown: {lines}"
+    assert any(words in line for line in lines for words in _shown(pasted)), (
+        f"{pasted} is not shown: {lines}"
+    )
     value = None if pasted is None else yaml.safe_load(pasted)
     if pasted is None:
         del place[last]
     elif not isinstance(value, dict):
-        place[last] = [value] if isinstance(place[last], list) and isinstance(sound, list) else value
+        place[last] = (
+            [value] if isinstance(place[last], list) and isinstance(sound, list) else value
+        )
     elif {*value} == {last} or last not in ("limits", "preheat", "cors", "credentials"):
         del place[last]
         place |= value
@@ -155,20 +202,49 @@ def test_a_misspelt_field_causes_no_error_about_its_default(tmp_path, typed: str
     model = tree["config"]["inferplan:models"]["llama-3-70b"]
     model[typed] = model.pop("tensorParallelSize")
     [line] = _errors(tree, tmp_path / "Pulumi.local.yaml")
-    assert f"models.llama-3-70b.{typed}: Unknown field '{typed}'. Did you mean 'tensorParallelSize'?" in line
+    assert (
+        f"models.llama-3-70b.{typed}: Unknown field '{typed}'. Did you mean 'tensorParallelSize'?"
+        in line
+    )
 
 
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ("./code", "Write the URL of a .zip archive, or build the code into the image and remove workingDir."),
-        ("/opt/code", "Write the URL of a .zip archive, or build the code into the image and remove workingDir."),
-        ("git@github.com:fabrik/code.git", "Write workingDir: https://github.com/fabrik/code/archive/<commit>.zip."),
-        ("https://github.com/fabrik/code", "Write workingDir: https://github.com/fabrik/code/archive/<commit>.zip."),
-        ("https://files.fabrik.test/code.tar.gz", "Write workingDir: https://files.fabrik.test/code.zip, the only archive that Ray reads."),
+        (
+            "./code",
+            (
+                "Write the URL of a .zip archive, or build the code into the image and remove"
+                " workingDir."
+            ),
+        ),
+        (
+            "/opt/code",
+            (
+                "Write the URL of a .zip archive, or build the code into the image and remove"
+                " workingDir."
+            ),
+        ),
+        (
+            "git@github.com:fabrik/code.git",
+            "Write workingDir: https://github.com/fabrik/code/archive/<commit>.zip.",
+        ),
+        (
+            "https://github.com/fabrik/code",
+            "Write workingDir: https://github.com/fabrik/code/archive/<commit>.zip.",
+        ),
+        (
+            "https://files.fabrik.test/code.tar.gz",
+            (
+                "Write workingDir: https://files.fabrik.test/code.zip, the only archive that Ray"
+                " reads."
+            ),
+        ),
     ],
 )
-def test_a_working_dir_of_another_form_gets_the_form_that_ray_reads(tmp_path, typed: str, words: str):
+def test_a_working_dir_of_another_form_gets_the_form_that_ray_reads(
+    tmp_path, typed: str, words: str
+):
     tree = yaml.safe_load((ROOT / "docs/engines/Pulumi.ray-serve.yaml").read_text())
     tree["config"]["inferplan:models"]["tuned"]["applications"]["rag"]["workingDir"] = typed
     [line] = _errors(tree, tmp_path / "Pulumi.ray-serve.yaml")

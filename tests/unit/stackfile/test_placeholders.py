@@ -1,4 +1,6 @@
-"""Values of the examples in a stack that was copied from one: told with their places, and rejected for a real cluster."""
+"""Values of the examples in a stack that was copied from one: told with their places, and rejected
+for a real cluster.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def told(tmp_path: Path, text: str) -> tuple[str, ...]:
 
 
 def copied(name: str) -> str:
-    return re.sub(r"encryptionsalt: .*", SALT, (PROJECT / "stacks" / f"Pulumi.{name}.yaml").read_text())
+    return re.sub(
+        r"encryptionsalt: .*", SALT, (PROJECT / "stacks" / f"Pulumi.{name}.yaml").read_text()
+    )
 
 
 def test_a_copy_of_prod_lists_every_example_value_with_its_position_and_remedy(tmp_path):
@@ -40,15 +44,19 @@ def test_a_copy_of_prod_lists_every_example_value_with_its_position_and_remedy(t
         "gateway.host",
         "gateway.alb.certificateArn",
     ]
-    assert lines_of_copy[2] == (
-        "mine.yaml:28:33: nodePools.h100.capacityReservation.id: 'cr-0123456789abcdef0' is an example. "
-        "Write the id of your reservation (aws ec2 describe-capacity-reservations)."
+    assert (
+        lines_of_copy[2]
+        == "mine.yaml:28:33: nodePools.h100.capacityReservation.id: 'cr-0123456789abcdef0' is an"
+        " example. Write the id of your reservation (aws ec2 describe-capacity-reservations)."
     )
     assert all(re.match(r"mine\.yaml:\d+:\d+: ", line) for line in lines_of_copy)
 
 
 def test_the_key_of_staging_is_one_of_them(tmp_path):
-    assert any("kmsKeyArn" in line and "aws kms list-keys" in line for line in told(tmp_path, copied("staging")))
+    assert any(
+        "kmsKeyArn" in line and "aws kms list-keys" in line
+        for line in told(tmp_path, copied("staging"))
+    )
 
 
 def test_a_value_of_the_user_s_own_is_no_example(tmp_path):
@@ -90,9 +98,22 @@ PATHS = (
 
 def test_only_a_host_of_a_documentation_domain_is_a_placeholder(tmp_path):
     data = {f"v{index}": value for index, value in enumerate((*HOSTS, *PATHS))}
-    objects = {"values": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "values"}, "data": data}}
-    lines_of_copy = told(tmp_path, f"{copied('onprem').rstrip()}\n  inferplan:extraObjects: {json.dumps(objects)}\n")
-    found = [re.search(r"data\.v(\d+): .* is a domain for documentation", line) for line in lines_of_copy if "extraObjects" in line]
+    objects = {
+        "values": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "values"},
+            "data": data,
+        }
+    }
+    lines_of_copy = told(
+        tmp_path, f"{copied('onprem').rstrip()}\n  inferplan:extraObjects: {json.dumps(objects)}\n"
+    )
+    found = [
+        re.search(r"data\.v(\d+): .* is a domain for documentation", line)
+        for line in lines_of_copy
+        if "extraObjects" in line
+    ]
     assert [int(each[1]) for each in found if each] == list(range(len(HOSTS)))
     assert None not in found
 

@@ -8,19 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.cli import main
+from inferplan.commands import main
+from inferplan.errors import ProgramFailed
 from inferplan.infra.program import REHEARSAL
-from inferplan.rehearsal.engine.program.record import record
-from inferplan.rehearsal.errors import ProgramFailed
-from inferplan.rehearsal.secrets import EXAMPLE_PASSPHRASE, new_salt, unlock
+from inferplan.pulumi_engine.program.record import record
+from inferplan.pulumi_engine.secrets import EXAMPLE_PASSPHRASE, new_salt, unlock
 from inferplan.stackfile.public_examples import EXAMPLES, mark, publicity
 from inferplan.stackfile.reader import read_stack
 
 ROOT = Path(__file__).resolve().parents[3]
-PUBLIC = [ROOT / "stacks" / f"Pulumi.{name}.yaml" for name in ("dev", "local", "onprem", "prod", "staging")]
+PUBLIC = [
+    ROOT / "stacks" / f"Pulumi.{name}.yaml"
+    for name in ("dev", "local", "onprem", "prod", "staging")
+]
 PUBLIC += sorted((ROOT / "docs").rglob("Pulumi.*.yaml"))
 OWN_SEED = "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"
-CONFIG = {"inferplan:nodePools": '{"gaudi2": {"provider": "existing", "accelerator": "gaudi-2", "nodes": 2}}'}
+CONFIG = {
+    "inferplan:nodePools": (
+        '{"gaudi2": {"provider": "existing", "accelerator": "gaudi-2", "nodes": 2}}'
+    )
+}
 EXISTING = CONFIG | {"inferplan:cluster": '{"provider": "existing", "context": "onprem"}'}
 
 
@@ -28,12 +35,23 @@ EXISTING = CONFIG | {"inferplan:cluster": '{"provider": "existing", "context": "
 def salts_and_seeds():
     files = [read_stack(path) for path in PUBLIC]
     # Several have one salt, and a key takes a while to derive.
-    boxes = {salt: unlock(EXAMPLE_PASSPHRASE, salt or "") for salt in {file.encryption_salt for file in files}}
-    return [(file.encryption_salt or "", boxes[file.encryption_salt].decrypt(file.secrets["inferplan:apiKeySeed"])) for file in files]
+    boxes = {
+        salt: unlock(EXAMPLE_PASSPHRASE, salt or "")
+        for salt in {file.encryption_salt for file in files}
+    }
+    return [
+        (
+            file.encryption_salt or "",
+            boxes[file.encryption_salt].decrypt(file.secrets["inferplan:apiKeySeed"]),
+        )
+        for file in files
+    ]
 
 
 def test_every_example_is_known_and_nothing_besides(salts_and_seeds):
-    """A new example of stacks/ or docs/ adds its marks to EXAMPLES: those that this names as missing."""
+    """A new example of stacks/ or docs/ adds its marks to EXAMPLES: those that this names as
+    missing.
+    """
     assert {mark(each) for pair in salts_and_seeds for each in pair} == EXAMPLES
 
 
@@ -46,14 +64,24 @@ def test_the_seed_the_salt_and_the_passphrase_each_give_a_stack_away(salts_and_s
     salt, seed = salts_and_seeds[0]
     assert "anyone can derive" in (publicity(seed, None, None) or "")
     assert "anyone can derive" in (publicity(f" {seed}\n", "v1:own", "own") or "")
-    assert "encrypted with the passphrase of the examples" in (publicity(OWN_SEED, salt, None) or "")
-    assert "encrypted with the passphrase of the examples" in (publicity(OWN_SEED, "v1:own", EXAMPLE_PASSPHRASE) or "")
+    assert "encrypted with the passphrase of the examples" in (
+        publicity(OWN_SEED, salt, None) or ""
+    )
+    assert "encrypted with the passphrase of the examples" in (
+        publicity(OWN_SEED, "v1:own", EXAMPLE_PASSPHRASE) or ""
+    )
     assert publicity(OWN_SEED, "v1:own", "own") is None
     # Without a salt another provider seals, and a passphrase of another stack may well be set.
     assert publicity(OWN_SEED, None, EXAMPLE_PASSPHRASE) is None
 
 
-def _run(seed: str, *, config: dict[str, str] | None = None, preview: bool = False, rehearsal: bool = False):
+def _run(
+    seed: str,
+    *,
+    config: dict[str, str] | None = None,
+    preview: bool = False,
+    rehearsal: bool = False,
+):
     def program() -> None:
         REHEARSAL.set(rehearsal)
         runpy.run_path(str(ROOT / "inferplan" / "infra"), run_name="__main__")
@@ -85,7 +113,10 @@ def test_an_up_is_refused_and_registers_nothing(salts_and_seeds):
         with pytest.raises(ProgramFailed) as caught:
             _run(seed)
         said = str(caught.value)
-        assert "apiKeySeed: The seed is that of a public example, so anyone can derive the keys of this stack." in said
+        assert (
+            "apiKeySeed: The seed is that of a public example, so anyone can derive the keys of"
+            " this stack." in said
+        )
         assert "Nothing was registered" in said
         assert "inferplan new NAME --from acme" in said
         assert seed not in said
@@ -103,7 +134,10 @@ def test_a_plan_and_a_rehearsal_warn_about_public_keys_and_continue(salts_and_se
     seed = salts_and_seeds[0][1]
     for recording in (_run(seed, preview=True), _run(seed, rehearsal=True)):
         assert [each.severity for each in _warnings(recording)] == ["warning"]
-        assert "up on a real cluster is rejected. Next: inferplan new NAME --from acme" in _warnings(recording)[0].message
+        assert (
+            "up on a real cluster is rejected. Next: inferplan new NAME --from acme"
+            in _warnings(recording)[0].message
+        )
 
 
 @pytest.fixture
@@ -121,7 +155,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(pulumi.parent), prepend=":")
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", EXAMPLE_PASSPHRASE)
     # What the pack says of the stack is told elsewhere, and takes its time.
-    monkeypatch.setattr("inferplan.cli.up.check_policies", lambda *_: None)
+    monkeypatch.setattr("inferplan.commands.up.command.check_policies", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -132,7 +166,13 @@ def test_the_cli_refuses_before_it_calls_pulumi(project, capfd, monkeypatch, own
         salt, box = new_salt("own")
         path = project / "stacks" / "Pulumi.onprem.yaml"
         lines = [
-            f"encryptionsalt: {salt}" if "encryptionsalt" in line else f"    secure: {box.encrypt(OWN_SEED)}" if "secure" in line else line
+            (
+                f"encryptionsalt: {salt}"
+                if "encryptionsalt" in line
+                else f"    secure: {box.encrypt(OWN_SEED)}"
+                if "secure" in line
+                else line
+            )
             for line in path.read_text().splitlines()
         ]
         path.write_text("\n".join(lines).replace("acme.example", "llm-lab.net") + "\n")
@@ -143,4 +183,6 @@ def test_the_cli_refuses_before_it_calls_pulumi(project, capfd, monkeypatch, own
     assert (project / "called").exists() == own, said
     # Where Pulumi is reached, its own exit code decides, and this one is a stub.
     assert own or ended.value.code == 1
-    assert ("stacks/Pulumi.onprem.yaml: apiKeySeed: The seed is that of a public example" in said) != own
+    assert (
+        "stacks/Pulumi.onprem.yaml: apiKeySeed: The seed is that of a public example" in said
+    ) != own

@@ -26,51 +26,100 @@ def test_a_refused_field_names_the_way(lines, field, value, words):
     assert words in line
 
 
-TOKENS, IDENTITY, REPLICA = "counts tokens", "checks tokens of an identity provider", "chooses a replica by load"
+TOKENS, IDENTITY, REPLICA = (
+    "counts tokens",
+    "checks tokens of an identity provider",
+    "chooses a replica by load",
+)
 
 
 @pytest.mark.parametrize(
     ("sections", "field", "words"),
     [
         ({"usage": {"since": "24h"}}, "usage", TOKENS),
-        ({"consumers": {"chat": {"keys": [1], "limits": {"tokensPerMinute": 10}}}}, "consumers.chat.limits.tokensPerMinute", TOKENS),
-        ({"consumers": {"chat": {"keys": [1], "limits": {"tokensPerDay": 10}}}}, "consumers.chat.limits.tokensPerDay", TOKENS),
+        (
+            {"consumers": {"chat": {"keys": [1], "limits": {"tokensPerMinute": 10}}}},
+            "consumers.chat.limits.tokensPerMinute",
+            TOKENS,
+        ),
+        (
+            {"consumers": {"chat": {"keys": [1], "limits": {"tokensPerDay": 10}}}},
+            "consumers.chat.limits.tokensPerDay",
+            TOKENS,
+        ),
         ({"gateway": {**CONFIG["gateway"], "usage": True}}, "gateway.usage", TOKENS),
-        ({"gateway": {**CONFIG["gateway"], "oidc": {"issuer": "https://id.example"}}}, "gateway.oidc", IDENTITY),
-        ({"gateway": {**CONFIG["gateway"], "issuer": "https://id.example"}}, "gateway.issuer", IDENTITY),
-        ({"consumers": {"chat": {"keys": [1], "jwt": {"groups": ["a"]}}}}, "consumers.chat.jwt", IDENTITY),
-        ({"gateway": {**CONFIG["gateway"], "loadBalancing": "leastRequest"}}, "gateway.loadBalancing", REPLICA),
+        (
+            {"gateway": {**CONFIG["gateway"], "oidc": {"issuer": "https://id.example"}}},
+            "gateway.oidc",
+            IDENTITY,
+        ),
+        (
+            {"gateway": {**CONFIG["gateway"], "issuer": "https://id.example"}},
+            "gateway.issuer",
+            IDENTITY,
+        ),
+        (
+            {"consumers": {"chat": {"keys": [1], "jwt": {"groups": ["a"]}}}},
+            "consumers.chat.jwt",
+            IDENTITY,
+        ),
+        (
+            {"gateway": {**CONFIG["gateway"], "loadBalancing": "leastRequest"}},
+            "gateway.loadBalancing",
+            REPLICA,
+        ),
         ({"models": model(sessionAffinity=True)}, "models.find.sessionAffinity", REPLICA),
     ],
 )
 @pytest.mark.parametrize("implementation", ["nginx", "envoyGateway"])
-def test_what_no_implementation_of_the_gateway_has_names_the_page_that_says_why(lines, implementation, sections, field, words):
-    envoy = {"implementation": implementation, "exposure": "gatewayApi", "host": "a.example", "parent": {"name": "g", "namespace": "g"}}
+def test_what_no_implementation_of_the_gateway_has_names_the_page_that_says_why(
+    lines, implementation, sections, field, words
+):
+    envoy = {
+        "implementation": implementation,
+        "exposure": "gatewayApi",
+        "host": "a.example",
+        "parent": {"name": "g", "namespace": "g"},
+    }
     if implementation == "envoyGateway":
         sections = {**sections, "gateway": {**sections.get("gateway", {}), **envoy}}
         sections["gateway"].pop("tls", None)
     line = only(lines(**{"models": model(), **sections}))
-    assert f"{field}: Unknown field {field.rpartition('.')[2]!r}. No implementation of the gateway {words}" in line
+    assert (
+        f"{field}: Unknown field {field.rpartition('.')[2]!r}. No implementation of the gateway"
+        f" {words}" in line
+    )
     assert "(docs/decisions/one-address.md)" in line
     assert (ROOT / "docs" / "decisions" / "one-address.md").is_file()
 
 
 def test_the_issuer_of_a_certificate_is_not_one_of_tokens(lines):
-    line = only(lines(gateway={**CONFIG["gateway"], "tls": {"secretName": "tls", "issuer": "letsencrypt"}}))
+    line = only(
+        lines(gateway={**CONFIG["gateway"], "tls": {"secretName": "tls", "issuer": "letsencrypt"}})
+    )
     assert "Did you mean 'clusterIssuer'?" in line
 
 
 def test_a_volume_of_nfs_names_the_way(lines):
     volume = {"nfs": {"server": "nas.acme.example", "path": "/export/b"}, "mountPath": "/data"}
     [line] = [each for each in lines(models=model(volumes={"b": volume})) if "nfs" in each]
-    assert "Declare the export as a PersistentVolume and a PersistentVolumeClaim under extraObjects" in line
+    assert (
+        "Declare the export as a PersistentVolume and a PersistentVolumeClaim under extraObjects"
+        in line
+    )
 
 
 def test_a_node_port_is_not_an_exposure_and_the_error_names_the_way(lines):
-    [line] = [each for each in lines(gateway={**CONFIG["gateway"], "exposure": "NodePort"}) if "exposure" in each]
+    [line] = [
+        each
+        for each in lines(gateway={**CONFIG["gateway"], "exposure": "NodePort"})
+        if "exposure" in each
+    ]
     assert "Write exposure: ingress" in line
     assert "can be a NodePort" in line
 
 
 def test_a_prefix_by_another_name_is_corrected(lines):
-    assert "Did you mean 'pathPrefix'?" in only(lines(gateway={**CONFIG["gateway"], "basePath": "/llm"}))
+    assert "Did you mean 'pathPrefix'?" in only(
+        lines(gateway={**CONFIG["gateway"], "basePath": "/llm"})
+    )

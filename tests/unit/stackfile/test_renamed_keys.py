@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.stackfile.errors import InvalidStack
+from inferplan.documents.errors import InvalidStack
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import advised, validate
 
@@ -26,17 +26,28 @@ def test_a_file_with_an_old_key_means_the_same_and_is_told_the_new_one(tmp_path)
     assert POOL in STACK
     new, notes = checked(tmp_path, STACK)
     assert notes == []
-    old, notes = checked(tmp_path, STACK.replace("instanceType: g6e.12xlarge", "machine: g6e.12xlarge"))
+    old, notes = checked(
+        tmp_path, STACK.replace("instanceType: g6e.12xlarge", "machine: g6e.12xlarge")
+    )
     assert old == new
-    line = 1 + next(index for index, text in enumerate(STACK.splitlines()) if "instanceType" in text)
+    line = 1 + next(
+        index for index, text in enumerate(STACK.splitlines()) if "instanceType" in text
+    )
     column = STACK.splitlines()[line - 1].index("instanceType") + 1
     where = f"Pulumi.harbour.yaml:{line}:{column}: nodePools.l40s.machine"
-    assert notes == [f"{where}: 'machine' is now called 'instanceType'. The old key still works. Rename it."]
+    assert notes == [
+        f"{where}: 'machine' is now called 'instanceType'. The old key still works. Rename it."
+    ]
 
 
 def test_both_keys_at_once_are_an_error(tmp_path):
     with pytest.raises(InvalidStack, match="machine"):
-        checked(tmp_path, STACK.replace("instanceType: g6e.12xlarge", "machine: g6e.12xlarge, instanceType: g6e.12xlarge"))
+        checked(
+            tmp_path,
+            STACK.replace(
+                "instanceType: g6e.12xlarge", "machine: g6e.12xlarge, instanceType: g6e.12xlarge"
+            ),
+        )
 
 
 def test_the_registered_inputs_keep_the_old_key_so_that_previews_stay_quiet(tmp_path):

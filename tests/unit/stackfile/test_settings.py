@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.stackfile.errors import InvalidStack
+from inferplan.documents.errors import InvalidStack
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import simulated_kubeconfig, validate
 
@@ -109,14 +109,20 @@ def test_forty_faults_are_forty_lines_in_the_order_of_the_file(refuse):
 
 def test_the_summary_has_the_number_of_errors_and_the_remedy(tmp_path):
     (tmp_path / "a.yaml").write_text(changed("nodes: 2", "nodes: 0"))
-    with pytest.raises(InvalidStack, match=r"1 error in .*a\.yaml\. Nothing was registered\. Fix it and run the command again\.$"):
+    with pytest.raises(
+        InvalidStack,
+        match=(
+            r"1 error in .*a\.yaml\. Nothing was registered\. Fix it and run the command again\.$"
+        ),
+    ):
         validate(read_stack(tmp_path / "a.yaml"))
 
 
 def test_notation_values_and_cross_checks_are_reported_together(refuse):
     content = changed(
         "pool: l40s",
-        "pool: l41s\n    other:\n      engine: vllm\n      weights: {store: weights, path: o}\n      pool: l40s\n      replicas: x",
+        "pool: l41s\n    other:\n      engine: vllm\n      weights: {store: weights, path: o}\n    "
+        "  pool: l40s\n      replicas: x",
     )
     found = refuse(content + "  inferplan:apiKeySeed: {secure: v1:a:b}\n")
     assert [re.sub(r"^s.yaml:(\d+):.*", r"\1", line) for line in found] == ["11", "16", "18"]
@@ -124,20 +130,38 @@ def test_notation_values_and_cross_checks_are_reported_together(refuse):
 
 def test_parts_that_are_sound_are_judged_beside_parts_that_are_not(refuse):
     content = changed("    l40s:", "    bad: {provider: simulated, nodes: 0}\n    l40s:")
-    lost = "    lost:\n      engine: vllm\n      weights: {store: nowhere, path: a}\n      pool: l40s\n"
+    lost = (
+        "    lost:\n      engine: vllm\n      weights: {store: nowhere, path: a}\n      pool:"
+        " l40s\n"
+    )
     leaning = lost.replace("lost", "leaning").replace("l40s", "bad")
     near = lost.replace("lost", "near").replace("nowhere", "weights").replace("l40s", "bade")
     found = refuse(content.replace("    chat:\n", f"{lost}{leaning}{near}    chat:\n"))
     # Whatever number of nodes the pool gets, these names are unknown, and it has no accelerator.
-    others = ["models.lost.weights.store", "models.leaning.weights.store", "models.leaning.pool", "models.near.pool"]
+    others = [
+        "models.lost.weights.store",
+        "models.leaning.weights.store",
+        "models.leaning.pool",
+        "models.near.pool",
+    ]
     assert [line.split(": ")[1] for line in found] == ["nodePools.bad.nodes", *others]
 
 
 def test_nothing_is_judged_that_leans_on_a_section_of_which_nothing_is_known(refuse):
-    assert [line.split(": ")[1] for line in refuse(changed("  inferplan:storage:", "  inferplan:store:"))] == ["store"]
+    assert [
+        line.split(": ")[1]
+        for line in refuse(changed("  inferplan:storage:", "  inferplan:store:"))
+    ] == ["store"]
 
 
-@pytest.mark.parametrize("place", ["consumers:\n    chat: {keys: sk-hush}", "gateway: {host: a.b, apiToken: sk-hush}", "hfToken: sk-hush"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "consumers:\n    chat: {keys: sk-hush}",
+        "gateway: {host: a.b, apiToken: sk-hush}",
+        "hfToken: sk-hush",
+    ],
+)
 def test_a_value_that_may_be_secret_is_not_repeated(refuse, place):
     found = refuse(f"{SOUND}  inferplan:{place}\n")
     assert found

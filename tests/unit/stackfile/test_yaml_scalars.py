@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferplan.stackfile.yaml_scalars import resolve
+from inferplan.documents.yaml_scalars import resolve
 
 
 @pytest.mark.parametrize(

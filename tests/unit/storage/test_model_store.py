@@ -6,32 +6,53 @@ import pytest
 from pulumi_kubernetes.core.v1 import Namespace
 from pydantic import TypeAdapter
 
-from inferplan.components.handles import CaBundle, Capacity, HubStore, NodeTarget, ObjectStore, VolumeClaim, WebStore
-from inferplan.components.nodes.accelerators import Taint
+from inferplan.components.handles import (
+    CaBundle,
+    Capacity,
+    HubStore,
+    NodeTarget,
+    ObjectStore,
+    VolumeClaim,
+    WebStore,
+)
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
 from inferplan.components.storage.model_store import model_store, object_store
-from inferplan.components.storage.spec import S3StoreSpec, StoreSpec
 from inferplan.components.storage.static_volume import NfsStore
 from inferplan.components.storage.volume_spec import NfsStoreSpec
-from inferplan.rehearsal.engine.wire.values import UNKNOWN
+from inferplan.components.stores import S3StoreSpec, StoreSpec
+from inferplan.hardware.accelerators import Taint
+from inferplan.pulumi_engine.values import UNKNOWN
 from tests.recorder import declare
 
 PV, PVC = "kubernetes:core/v1:PersistentVolume", "kubernetes:core/v1:PersistentVolumeClaim"
 
 
 def nfs(**fields):
-    return NfsStoreSpec.model_validate({"kind": "nfs", "server": "nfs.internal", "path": "/export/models", "capacity": "2Ti", **fields})
+    return NfsStoreSpec.model_validate(
+        {
+            "kind": "nfs",
+            "server": "nfs.internal",
+            "path": "/export/models",
+            "capacity": "2Ti",
+            **fields,
+        }
+    )
 
 
 def shared(spec=None, namespace="inference", scope="inference"):
     lent: list[NfsStore] = []
-    recording = declare(lambda: lent.append(NfsStore("shared", spec or nfs(), namespace=namespace, scope=scope)))
+    recording = declare(
+        lambda: lent.append(NfsStore("shared", spec or nfs(), namespace=namespace, scope=scope))
+    )
     return recording, recording.one(PV).inputs, recording.one(PVC).inputs, lent[0]
 
 
 def test_an_nfs_share_is_a_volume_and_a_claim_that_name_each_other():
     _, volume, claim, store = shared()
-    assert volume["spec"]["claimRef"] == {"namespace": "inference", "name": claim["metadata"]["name"]}
+    assert volume["spec"]["claimRef"] == {
+        "namespace": "inference",
+        "name": claim["metadata"]["name"],
+    }
     assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
     assert volume["spec"]["storageClassName"] == claim["spec"]["storageClassName"] == ""
     assert volume["spec"]["accessModes"] == claim["spec"]["accessModes"] == ["ReadWriteMany"]
@@ -50,7 +71,9 @@ def test_the_claim_waits_for_its_volume():
     assert recording.one(PV).urn in recording.one(PVC).dependencies
 
 
-@pytest.mark.parametrize("change", [{"server": "other.internal"}, {"path": "/other"}, {"mountOptions": ["hard"]}])
+@pytest.mark.parametrize(
+    "change", [{"server": "other.internal"}, {"path": "/other"}, {"mountOptions": ["hard"]}]
+)
 def test_a_changed_store_gets_new_names_because_volumes_cannot_change(change):
     before, after = shared(), shared(nfs(**change))
     assert before[1]["metadata"]["name"] != after[1]["metadata"]["name"]
@@ -65,11 +88,20 @@ def test_another_informational_capacity_changes_the_volume_in_place_and_the_clai
 
 
 def test_a_new_mount_option_does_not_make_the_share_another_source():
-    assert shared()[3].claim.origin == shared(nfs(mountOptions=["hard"]))[3].claim.origin == "nfs://nfs.internal/export/models"
+    assert (
+        shared()[3].claim.origin
+        == shared(nfs(mountOptions=["hard"]))[3].claim.origin
+        == "nfs://nfs.internal/export/models"
+    )
 
 
 def test_two_stacks_of_one_cluster_do_not_share_a_volume_name():
-    assert len({shared(scope=scope)[1]["metadata"]["name"] for scope in ("inference", "blue", "green")}) == 3
+    assert (
+        len(
+            {shared(scope=scope)[1]["metadata"]["name"] for scope in ("inference", "blue", "green")}
+        )
+        == 3
+    )
 
 
 def test_the_volume_is_named_in_a_plan_that_does_not_know_the_namespace_yet():
@@ -82,7 +114,9 @@ def test_the_volume_is_named_in_a_plan_that_does_not_know_the_namespace_yet():
     recording = declare(program)
     assert recording.one(PVC).inputs["metadata"]["namespace"] is UNKNOWN
     assert (
-        recording.one(PV).inputs["metadata"]["name"] == recording.one(PVC).inputs["spec"]["volumeName"] == shared()[1]["metadata"]["name"]
+        recording.one(PV).inputs["metadata"]["name"]
+        == recording.one(PVC).inputs["spec"]["volumeName"]
+        == shared()[1]["metadata"]["name"]
     )
 
 
@@ -92,28 +126,43 @@ def test_names_are_the_same_every_time():
 
 def test_an_s3_bucket_registers_nothing():
     spec = S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", "prefix": "llm/"})
-    recording = declare(lambda: model_store("weights", spec, namespace="inference", scope="inference", targets={}))
+    recording = declare(
+        lambda: model_store("weights", spec, namespace="inference", scope="inference", targets={})
+    )
     assert not recording.registrations
 
 
 @pytest.mark.parametrize(
     ("fields", "path_style"),
-    [({}, False), ({"endpoint": "http://minio:9000"}, True), ({"endpoint": "http://oss.example", "pathStyle": False}, False)],
+    [
+        ({}, False),
+        ({"endpoint": "http://minio:9000"}, True),
+        ({"endpoint": "http://oss.example", "pathStyle": False}, False),
+    ],
 )
 def test_an_endpoint_is_asked_in_path_style_unless_told_otherwise(fields, path_style):
-    store = object_store(S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", **fields}))
+    store = object_store(
+        S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", **fields})
+    )
     assert store.path_style is path_style
 
 
 def test_credentials_travel_as_the_name_of_a_secret():
-    spec = S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", "credentials": {"secretName": "minio"}})
+    spec = S3StoreSpec.model_validate(
+        {"kind": "s3", "bucket": "acme-weights", "credentials": {"secretName": "minio"}}
+    )
     assert object_store(spec) == ObjectStore(bucket="acme-weights", prefix="", credentials="minio")
     assert VolumeClaim(name="x").origin is None
 
 
 def test_certificates_travel_as_the_name_of_what_holds_them():
     spec = S3StoreSpec.model_validate(
-        {"kind": "s3", "bucket": "acme-weights", "endpoint": "https://minio", "caBundle": {"secretName": "c"}}
+        {
+            "kind": "s3",
+            "bucket": "acme-weights",
+            "endpoint": "https://minio",
+            "caBundle": {"secretName": "c"},
+        }
     )
     assert object_store(spec).ca == CaBundle(kind="Secret", name="c")
 
@@ -132,14 +181,21 @@ def store_of(**fields):
     spec = TypeAdapter(StoreSpec).validate_python(fields)
     assert not isinstance(spec, EfsStoreSpec)
     lent = []
-    recording = declare(lambda: lent.append(model_store("x", spec, namespace="inference", scope="inference", targets={"l40s": L40S})))
+    recording = declare(
+        lambda: lent.append(
+            model_store("x", spec, namespace="inference", scope="inference", targets={"l40s": L40S})
+        )
+    )
     return recording, lent[0]
 
 
 @pytest.mark.parametrize(
     ("fields", "lent"),
     [
-        ({"kind": "http", "url": "https://m/x", "credentials": {"secretName": "s"}}, WebStore(url="https://m/x", credentials="s")),
+        (
+            {"kind": "http", "url": "https://m/x", "credentials": {"secretName": "s"}},
+            WebStore(url="https://m/x", credentials="s"),
+        ),
         ({"kind": "huggingface"}, HubStore(endpoint="https://huggingface.co")),
         (
             {"kind": "http", "url": "https://m/x", "caBundle": {"secretName": "c"}},
@@ -165,12 +221,19 @@ def test_a_claim_that_exists_is_lent_and_never_declared():
 
 
 def test_disks_of_nodes_are_one_local_volume_that_every_node_of_the_pool_mounts_as_its_own():
-    recording, store = store_of(kind="nodeDisk", pool="l40s", path="/mnt/nvme/models", capacity="1Ti")
+    recording, store = store_of(
+        kind="nodeDisk", pool="l40s", path="/mnt/nvme/models", capacity="1Ti"
+    )
     volume, claim = recording.one(PV).inputs, recording.one(PVC).inputs
     assert volume["spec"]["local"] == {"path": "/mnt/nvme/models"}
     [term] = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
-    assert term == {"matchExpressions": [{"key": "inferplan.dev/pool", "operator": "In", "values": ["l40s"]}]}
-    assert volume["spec"]["claimRef"] == {"namespace": "inference", "name": claim["metadata"]["name"]}
+    assert term == {
+        "matchExpressions": [{"key": "inferplan.dev/pool", "operator": "In", "values": ["l40s"]}]
+    }
+    assert volume["spec"]["claimRef"] == {
+        "namespace": "inference",
+        "name": claim["metadata"]["name"],
+    }
     assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     claim_handle = store.source("account", "path")

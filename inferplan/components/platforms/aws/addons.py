@@ -16,16 +16,19 @@ from inferplan.components.platforms.aws.iam import ROLE_NAME, pod_identity_trust
 _CNI_POLICY = "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"
 # The add-ons that nodes need to join.
 BEFORE_NODES = ("eks-pod-identity-agent", "vpc-cni", "kube-proxy")
-# Strings: the schema of the add-on rejects a boolean (EKS user guide, network policies, read 2026-11).
+# Strings: the schema of the add-on rejects a boolean (EKS user guide, network policies, read
+# 2026-11).
 _CONFIGURATION = {"vpc-cni": {"enableNetworkPolicy": "true"}}
 
 
 class ClusterAddons(pulumi.ComponentResource):
-    """The add-ons of a created cluster that run as ordinary pods and become healthy only when nodes exist.
+    """The add-ons of a created cluster that run as ordinary pods and become healthy only when nodes
+    exist.
 
-    CoreDNS and the node monitoring agent are installed only for node groups (`node_groups`; the agent with `accelerators`): nodes of EKS
-    Auto Mode have both built in. The EFS driver is installed only with an EFS store. It has no role: it mounts existing access points and
-    creates none. `create.addons` names further ones.
+    CoreDNS and the node monitoring agent are installed only for node groups (`node_groups`; the
+    agent with `accelerators`): nodes of EKS Auto Mode have both built in. The EFS driver is
+    installed only with an EFS store. It has no role: it mounts existing access points and creates
+    none. `create.addons` names further ones.
     """
 
     def __init__(
@@ -40,24 +43,48 @@ class ClusterAddons(pulumi.ComponentResource):
         nodes: tuple[pulumi.Resource, ...],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        wanted = {"coredns": node_groups, "aws-efs-csi-driver": efs, "eks-node-monitoring-agent": node_groups and accelerators}
+        wanted = {
+            "coredns": node_groups,
+            "aws-efs-csi-driver": efs,
+            "eks-node-monitoring-agent": node_groups and accelerators,
+        }
         further = [each for each in create.addons if each not in (*wanted, *BEFORE_NODES)]
         addons = [*(each for each, is_wanted in wanted.items() if is_wanted), *further]
-        super().__init__("inferplan:cluster:ClusterAddons", name, {"spec": {"addons": addons}}, opts)
+        super().__init__(
+            "inferplan:cluster:ClusterAddons", name, {"spec": {"addons": addons}}, opts
+        )
         options = pulumi.ResourceOptions(parent=self, depends_on=list(nodes))
-        self.ready: tuple[pulumi.Resource, ...] = tuple(_addon(f"{name}-{each}", each, create, home.name, options) for each in addons)
+        self.ready: tuple[pulumi.Resource, ...] = tuple(
+            _addon(f"{name}-{each}", each, create, home.name, options) for each in addons
+        )
         self.register_outputs({})
 
 
 def addons_before_nodes(
-    name: str, spec: EksClusterFields, create: EksCreation, cluster: eks.Cluster, child: pulumi.ResourceOptions
+    name: str,
+    spec: EksClusterFields,
+    create: EksCreation,
+    cluster: eks.Cluster,
+    child: pulumi.ResourceOptions,
 ) -> tuple[pulumi.Resource, ...]:
-    """Create the network, proxy and identity agent add-ons: DaemonSets that are healthy without nodes, and that nodes need to become Ready."""
+    """Create the network, proxy and identity agent add-ons: DaemonSets that are healthy without
+    nodes, and that nodes need to become Ready.
+    """
     trust = pod_identity_trust(cluster=spec.name, namespace="kube-system", account="aws-node")
     document, boundary = pulumi.Output.json_dumps(trust), spec.permissions_boundary
-    cni = iam.Role(autonamed(f"{name}-cni", ROLE_NAME), assume_role_policy=document, permissions_boundary=boundary, opts=child)
-    rights = iam.RolePolicyAttachment(f"{name}-cni", role=cni.name, policy_arn=_CNI_POLICY, opts=child)
-    identity: eks.AddonPodIdentityAssociationArgsDict = {"role_arn": cni.arn, "service_account": "aws-node"}
+    cni = iam.Role(
+        autonamed(f"{name}-cni", ROLE_NAME),
+        assume_role_policy=document,
+        permissions_boundary=boundary,
+        opts=child,
+    )
+    rights = iam.RolePolicyAttachment(
+        f"{name}-cni", role=cni.name, policy_arn=_CNI_POLICY, opts=child
+    )
+    identity: eks.AddonPodIdentityAssociationArgsDict = {
+        "role_arn": cni.arn,
+        "service_account": "aws-node",
+    }
     return (
         _addon(f"{name}-pod-identity-agent", "eks-pod-identity-agent", create, cluster.name, child),
         _addon(f"{name}-vpc-cni", "vpc-cni", create, cluster.name, child, [identity]),

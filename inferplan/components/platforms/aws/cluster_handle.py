@@ -16,8 +16,9 @@ CONTROLLERS_NAMESPACE = "cluster-controllers"
 class EksClusterHandle:
     """Outputs of an EKS cluster for pools, stores, identities and the Kubernetes provider.
 
-    `spec_name` is the name in the stack file. `subnets` are private subnets by zone, empty if only the cluster's own subnets (`own_subnets`) are known. `before_nodes`
-    must exist before a node can join.
+    `spec_name` is the name in the stack file. `subnets` are private subnets by zone, empty if only
+    the cluster's own subnets (`own_subnets`) are known. `before_nodes` must exist before a node can
+    join.
     """
 
     name: pulumi.Input[str]

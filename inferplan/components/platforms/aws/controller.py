@@ -1,4 +1,6 @@
-"""The controllers in the namespace `cluster-controllers`: an AWS role, permissions in the cluster, a token, and network access to AWS."""
+"""The controllers in the namespace `cluster-controllers`: an AWS role, permissions in the cluster,
+a token, and network access to AWS.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
@@ -20,7 +22,9 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 class Controller:
-    """The controller `name`: its service account, with an AWS role that has the permissions `document`; `ready` comes before its pods."""
+    """The controller `name`: its service account, with an AWS role that has the permissions
+    `document`; `ready` comes before its pods.
+    """
 
     def __init__(
         self,
@@ -32,14 +36,27 @@ class Controller:
         method: Literal["podIdentity", "irsa"],
         parent: pulumi.Resource,
     ) -> None:
-        self.name, self._namespace, self._child = name, namespace, pulumi.ResourceOptions(parent=parent)
+        self.name, self._namespace, self._child = (
+            name,
+            namespace,
+            pulumi.ResourceOptions(parent=parent),
+        )
         self.selector = selector(_COMPONENT, name)
-        role = pod_role(name, {name: pulumi.Output.json_dumps(document)}, home=home, method=method, namespace=NAMESPACE, parent=parent)
+        role = pod_role(
+            name,
+            {name: pulumi.Output.json_dumps(document)},
+            home=home,
+            method=method,
+            namespace=NAMESPACE,
+            parent=parent,
+        )
         self.role, self.ready = role.name, role.ready
         metadata = self.metadata()
         if role.annotations:
             metadata["annotations"] = role.annotations
-        account = core.ServiceAccount(name, metadata=metadata, automount_service_account_token=False, opts=self._child)
+        account = core.ServiceAccount(
+            name, metadata=metadata, automount_service_account_token=False, opts=self._child
+        )
         self.account = account.metadata["name"]
 
     def metadata(self, name: str | None = None) -> meta.ObjectMetaArgsDict:
@@ -51,19 +68,39 @@ class Controller:
         return {"name": name or self.name, "labels": labels(_COMPONENT, self.name)}
 
     def grant(self) -> None:
-        """Give the service account its permissions in the cluster, and further ones in its namespace."""
+        """Give the service account its permissions in the cluster, and further ones in its
+        namespace.
+        """
         rows = table("components/platforms/aws/controllers.toml")[self.name]
-        account: rbac.SubjectArgsDict = {"kind": "ServiceAccount", "name": self.account, "namespace": self._namespace}
+        account: rbac.SubjectArgsDict = {
+            "kind": "ServiceAccount",
+            "name": self.account,
+            "namespace": self._namespace,
+        }
         metadata = self.cluster_metadata()
-        cluster_role = rbac.ClusterRole(self.name, metadata=metadata, rules=_rules(rows["cluster"]), opts=self._child)
-        ref: rbac.RoleRefArgsDict = {"api_group": _RBAC, "kind": "ClusterRole", "name": cluster_role.metadata["name"]}
-        rbac.ClusterRoleBinding(self.name, metadata=metadata, role_ref=ref, subjects=[account], opts=self._child)
-        role = rbac.Role(self.name, metadata=self.metadata(), rules=_rules(rows["own"]), opts=self._child)
+        cluster_role = rbac.ClusterRole(
+            self.name, metadata=metadata, rules=_rules(rows["cluster"]), opts=self._child
+        )
+        ref: rbac.RoleRefArgsDict = {
+            "api_group": _RBAC,
+            "kind": "ClusterRole",
+            "name": cluster_role.metadata["name"],
+        }
+        rbac.ClusterRoleBinding(
+            self.name, metadata=metadata, role_ref=ref, subjects=[account], opts=self._child
+        )
+        role = rbac.Role(
+            self.name, metadata=self.metadata(), rules=_rules(rows["own"]), opts=self._child
+        )
         ref = {"api_group": _RBAC, "kind": "Role", "name": role.metadata["name"]}
-        rbac.RoleBinding(self.name, metadata=self.metadata(), role_ref=ref, subjects=[account], opts=self._child)
+        rbac.RoleBinding(
+            self.name, metadata=self.metadata(), role_ref=ref, subjects=[account], opts=self._child
+        )
 
     def call_aws(self, ingress: Sequence[networking.NetworkPolicyIngressRuleArgsDict] = ()) -> None:
-        """Create a policy that lets the controller call AWS, the API server and the Pod Identity agent."""
+        """Create a policy that lets the controller call AWS, the API server and the Pod Identity
+        agent.
+        """
         egress: list[networking.NetworkPolicyEgressRuleArgsDict] = [
             {"to": [outside()], "ports": tcp(443)},
             {"to": [{"ip_block": {"cidr": POD_IDENTITY_AGENT}}], "ports": tcp(80)},
@@ -87,7 +124,12 @@ class Controller:
             "mount_path": "/var/run/secrets/kubernetes.io/serviceaccount",
             "read_only": True,
         }
-        container = {**container, "working_dir": "/", "security_context": container_security(), "volume_mounts": [token, *mounts]}
+        container = {
+            **container,
+            "working_dir": "/",
+            "security_context": container_security(),
+            "volume_mounts": [token, *mounts],
+        }
         pod: core.PodSpecArgsDict = {
             "service_account_name": self.account,
             "automount_service_account_token": False,
@@ -103,8 +145,12 @@ class Controller:
             "strategy": strategy,
             "template": {"metadata": {"labels": self.selector}, "spec": present(pod)},
         }
-        options = pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(depends_on=[self.ready, *after]))
-        return apps.Deployment(self.name, metadata=self.metadata(), spec=present(spec), opts=options)
+        options = pulumi.ResourceOptions.merge(
+            self._child, pulumi.ResourceOptions(depends_on=[self.ready, *after])
+        )
+        return apps.Deployment(
+            self.name, metadata=self.metadata(), spec=present(spec), opts=options
+        )
 
 
 def _rules(rows: Iterable[Sequence[Any]]) -> list[rbac.PolicyRuleArgsDict]:
@@ -116,10 +162,21 @@ def _rules(rows: Iterable[Sequence[Any]]) -> list[rbac.PolicyRuleArgsDict]:
 
 
 def _token_volume() -> core.VolumeArgsDict:
-    """Return the volume `token` with a token that expires, where clients of Kubernetes look for one."""
+    """Return the volume `token` with a token that expires, where clients of Kubernetes look for
+    one.
+    """
     sources: list[core.VolumeProjectionArgsDict] = [
         {"service_account_token": {"path": "token", "expiration_seconds": 3607}},
-        {"config_map": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-        {"downward_api": {"items": [{"path": "namespace", "field_ref": {"field_path": "metadata.namespace"}}]}},
+        {
+            "config_map": {
+                "name": "kube-root-ca.crt",
+                "items": [{"key": "ca.crt", "path": "ca.crt"}],
+            }
+        },
+        {
+            "downward_api": {
+                "items": [{"path": "namespace", "field_ref": {"field_path": "metadata.namespace"}}]
+            }
+        },
     ]
     return {"name": "token", "projected": {"sources": sources, "default_mode": 0o440}}

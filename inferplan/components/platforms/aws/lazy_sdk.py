@@ -1,8 +1,10 @@
-"""Imports only the resources of `pulumi_aws` that a stack uses, not the two hundred others of the same service.
+"""Imports only the resources of `pulumi_aws` that a stack uses, not the two hundred others of the
+same service.
 
-`import pulumi_aws.ec2` runs 179 modules for the ten classes that a stack declares: 0.4 s of every plan (7.51.1, 2 cores,
-2026-11). Here each name of a service package is imported on first use, from the file that the generator's naming gives. Any other name
-loads the whole package, as an ordinary import does. No class changes, and packages that are already loaded are left alone.
+`import pulumi_aws.ec2` runs 179 modules for the ten classes that a stack declares: 0.4 s of every
+plan (7.51.1, 2 cores, 2026-11). Here each name of a service package is imported on first use, from
+the file that the generator's naming gives. Any other name loads the whole package, as an ordinary
+import does. No class changes, and packages that are already loaded are left alone.
 """
 
 import re
@@ -22,10 +24,15 @@ _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def install() -> None:
-    """Install a lazy package for each of `SERVICES` that is not loaded yet. Raises RunError if pulumi_aws is missing."""
+    """Install a lazy package for each of `SERVICES` that is not loaded yet. Raises RunError if
+    pulumi_aws is missing.
+    """
     package_spec = util.find_spec(_PACKAGE)
     if package_spec is None or package_spec.submodule_search_locations is None:
-        raise RunError("A cluster of EKS needs the package pulumi-aws, which is not installed. Install inferplan[aws] instead of inferplan")
+        raise RunError(
+            "A cluster of EKS needs the package pulumi-aws, which is not installed. Install"
+            " inferplan[aws] instead of inferplan"
+        )
     for service in SERVICES:
         name = f"{_PACKAGE}.{service}"
         spec = machinery.PathFinder.find_spec(name, package_spec.submodule_search_locations)
@@ -45,7 +52,9 @@ class _Lean(ModuleType):
     _loader: Loader
 
     def __getattr__(self, name: str) -> Any:
-        """Return `name` from the generated file that defines it. Raises AttributeError as any module does."""
+        """Return `name` from the generated file that defines it. Raises AttributeError as any
+        module does.
+        """
         # `outputs` imports itself from its package; the import system handles that.
         if name.startswith("_") or f"{self.__name__}.{name}" in sys.modules:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")

@@ -1,7 +1,9 @@
-"""The load balancers of AWS in front of the gateway: their settings, and the annotations that create them.
+"""The load balancers of AWS in front of the gateway: their settings, and the annotations that
+create them.
 
-The AWS Load Balancer Controller (2.6 or later) of the cluster creates them, or EKS Auto Mode. They listen with TLS on port 443 only, so keys never
-cross the network in plain text. They do not forward gRPC: the gRPC port is reachable only inside the cluster.
+The AWS Load Balancer Controller (2.6 or later) of the cluster creates them, or EKS Auto Mode. They
+listen with TLS on port 443 only, so keys never cross the network in plain text. They do not forward
+gRPC: the gRPC port is reachable only inside the cluster.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,17 +14,23 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.spec import Spec, cidr
 
-# The controller's default is ELBSecurityPolicy-2016-08, which still allows TLS 1.0 (the controller's documentation, 2026-11).
+# The controller's default is ELBSecurityPolicy-2016-08, which still allows TLS 1.0 (the
+# controller's documentation, 2026-11).
 TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"
 # Limit of the service: idle_timeout.timeout_seconds (AWS, 2026-11).
 LONGEST_IDLE_SECONDS = 4000
-"""Maximum idle timeout of an application load balancer, for connections to clients and to the gateway."""
+"""Maximum idle timeout of an application load balancer, for connections to clients and to the
+gateway.
+"""
 # So that the gateway's own 504, with its error message, comes before the load balancer's.
 _IDLE_MARGIN_SECONDS = 10
 LONGEST_READ_SECONDS = LONGEST_IDLE_SECONDS - _IDLE_MARGIN_SECONDS
 KEEPALIVE_SECONDS = 60
-"""Interval of TCP keepalive probes. A TLS listener drops a connection after 350 s without data or probes; this cannot be configured."""
-# Annotation keys as the controller's documentation spells them (docs/guide/ingress/annotations.md, docs/guide/service/annotations.md).
+"""Interval of TCP keepalive probes. A TLS listener drops a connection after 350 s without data or
+probes; this cannot be configured.
+"""
+# Annotation keys as the controller's documentation spells them (docs/guide/ingress/annotations.md,
+# docs/guide/service/annotations.md).
 _ALB_PREFIX = "alb.ingress.kubernetes.io"
 _NLB_PREFIX = "service.beta.kubernetes.io/aws-load-balancer"
 # Limit of the service: deregistration_delay.timeout_seconds (AWS, 2026-11).
@@ -33,7 +41,8 @@ _MAX_DEREGISTRATION_SECONDS = 3600
 class LoadBalancing:
     """The names by which a controller recognizes its objects.
 
-    `pod_gates` are namespace labels that keep a new pod unready until the load balancer sends it calls; until then the old pod stays.
+    `pod_gates` are namespace labels that keep a new pod unready until the load balancer sends it
+    calls; until then the old pod stays.
     """
 
     service_class: str
@@ -47,8 +56,9 @@ CONTROLLER = LoadBalancing(
     pod_gates={"elbv2.k8s.aws/pod-readiness-gate-inject": "enabled"},
 )
 """The AWS Load Balancer Controller."""
-# EKS user guide, "Create an IngressClass to configure an Application Load Balancer" and "Use Service Annotations to configure Network Load
-# Balancers", read 2026-11. No page has the label: it is the selector of the webhook eks-load-balancing-webhook.
+# EKS user guide, "Create an IngressClass to configure an Application Load Balancer" and "Use
+# Service Annotations to configure Network Load Balancers", read 2026-11. No page has the label: it
+# is the selector of the webhook eks-load-balancing-webhook.
 AUTO_MODE = LoadBalancing(
     service_class="eks.amazonaws.com/nlb",
     ingress_controller="eks.amazonaws.com/alb",
@@ -61,10 +71,17 @@ def _network(text: str) -> str:
     return str(cidr(text, "198.51.100.0/24"))
 
 
-Network = Annotated[str, AfterValidator(_network), Field(description="A network in CIDR notation, for example 198.51.100.0/24.")]
+Network = Annotated[
+    str,
+    AfterValidator(_network),
+    Field(description="A network in CIDR notation, for example 198.51.100.0/24."),
+]
 CertificateArn = Annotated[
     str,
-    StringConstraints(pattern=r"^arn:aws[-a-z]*:acm:[-a-z0-9]+:[0-9]{12}:certificate/[-0-9a-zA-Z]+$", max_length=200),
+    StringConstraints(
+        pattern=r"^arn:aws[-a-z]*:acm:[-a-z0-9]+:[0-9]{12}:certificate/[-0-9a-zA-Z]+$",
+        max_length=200,
+    ),
     Field(description="The ARN of an ACM certificate in the region of the cluster."),
 ]
 
@@ -77,7 +94,9 @@ class BalancerSpec(Spec):
     scheme: Literal["internal", "internet-facing"] = "internal"
     """The reach of its addresses: only the VPC (internal) or the internet (internet-facing)."""
     inbound_cidrs: Annotated[list[Network], Field(min_length=1, max_length=50)] | None = None
-    """The networks that may connect. Required for scheme internet-facing. Use 0.0.0.0/0 to allow all."""
+    """The networks that may connect. Required for scheme internet-facing. Use 0.0.0.0/0 to allow
+    all.
+    """
 
     controller: ClassVar[str] = "AWS Load Balancer Controller"
     """The controller that must run in the cluster, or be part of it."""
@@ -95,20 +114,32 @@ class BalancerSpec(Spec):
         return self.certificate_arn
 
     def errors(self, key: str, drain_seconds: int) -> Iterator[str]:
-        """Yield the validation errors of the load balancer at `key` of the gateway, whose pods drain for `drain_seconds`."""
+        """Yield the validation errors of the load balancer at `key` of the gateway, whose pods
+        drain for `drain_seconds`.
+        """
         if self.scheme == "internet-facing" and self.inbound_cidrs is None:
-            yield f"scheme internet-facing requires {key}.inboundCidrs, the networks that may connect. Use [0.0.0.0/0] to allow all."
+            yield (
+                f"scheme internet-facing requires {key}.inboundCidrs, the networks that may"
+                " connect. Use [0.0.0.0/0] to allow all."
+            )
         maximum = _MAX_DEREGISTRATION_SECONDS - self.deregistration_seconds
         if drain_seconds > maximum:
-            yield f"drainSeconds is {drain_seconds}. The maximum with {key} is {maximum}, because AWS ends longer connections. Lower it."
+            yield (
+                f"drainSeconds is {drain_seconds}. The maximum with {key} is {maximum}, because AWS"
+                " ends longer connections. Lower it."
+            )
 
     def deregistration(self, drain_seconds: int) -> str:
-        """Return the target group attribute that keeps the connections of a terminating pod until its last response may have ended."""
+        """Return the target group attribute that keeps the connections of a terminating pod until
+        its last response may have ended.
+        """
         return f"deregistration_delay.timeout_seconds={self.deregistration_seconds + drain_seconds}"
 
 
 class AlbSpec(BalancerSpec):
-    """An AWS Application Load Balancer that the AWS Load Balancer Controller creates for the Ingress."""
+    """An AWS Application Load Balancer that the AWS Load Balancer Controller creates for the
+    Ingress.
+    """
 
     field: ClassVar[str] = "alb"
     longest_read_seconds: ClassVar[int] = LONGEST_READ_SECONDS
@@ -117,15 +148,20 @@ class AlbSpec(BalancerSpec):
     load_balancer_services: ClassVar[int] = 0
 
     def annotations(self, *, read_seconds: int, drain_seconds: int) -> dict[str, str]:
-        """Return the Ingress annotations; `read_seconds` is the read timeout, `drain_seconds` the time that terminating pods have to finish."""
+        """Return the Ingress annotations; `read_seconds` is the read timeout, `drain_seconds` the
+        time that terminating pods have to finish.
+        """
         values = {
             "scheme": self.scheme,
-            # Directly to pods: the Service is not a NodePort, and connections end at the pod that drains them.
+            # Directly to pods: the Service is not a NodePort, and connections end at the pod that
+            # drains them.
             "target-type": "ip",
             "certificate-arn": self.certificate_arn,
             "ssl-policy": TLS_POLICY,
             "listen-ports": '[{"HTTPS":443}]',
-            "load-balancer-attributes": f"idle_timeout.timeout_seconds={min(LONGEST_IDLE_SECONDS, read_seconds + _IDLE_MARGIN_SECONDS)}",
+            "load-balancer-attributes": (
+                f"idle_timeout.timeout_seconds={min(LONGEST_IDLE_SECONDS, read_seconds + _IDLE_MARGIN_SECONDS)}"
+            ),
             "target-group-attributes": self.deregistration(drain_seconds),
             # This port has no route without a key, so a healthy gateway answers 401 or 404.
             "healthcheck-path": "/",
@@ -137,12 +173,14 @@ class AlbSpec(BalancerSpec):
 
 
 class NlbSpec(BalancerSpec):
-    """An AWS Network Load Balancer that the AWS Load Balancer Controller creates for a Service of type LoadBalancer."""
+    """An AWS Network Load Balancer that the AWS Load Balancer Controller creates for a Service of
+    type LoadBalancer.
+    """
 
     field: ClassVar[str] = "nlb"
     keepalive_seconds: ClassVar[int] = KEEPALIVE_SECONDS
-    # New connections arrived for up to two minutes, regardless of the configured delay (kubernetes-sigs/aws-load-balancer-controller#2366, 2022;
-    # aws/containers-roadmap#470, 2023).
+    # New connections arrived for up to two minutes, regardless of the configured delay
+    # (kubernetes-sigs/aws-load-balancer-controller#2366, 2022; aws/containers-roadmap#470, 2023).
     deregistration_seconds: ClassVar[int] = 150
     load_balancer_services: ClassVar[int] = 1
 

@@ -1,4 +1,6 @@
-"""The AWS resources of a stack: cluster, nodes, stores, and the roles of their readers. Only a stack on EKS imports this module."""
+"""The AWS resources of a stack: cluster, nodes, stores, and the roles of their readers. Only a
+stack on EKS imports this module.
+"""
 
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -22,12 +24,14 @@ from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
 from inferplan.components.platforms.platform import Platform, Sections, StoreSite
 from inferplan.components.storage.fields import Store
 from inferplan.components.storage.model_store import ModelStore, SharedStore
-from inferplan.components.storage.spec import S3StoreSpec
+from inferplan.components.stores import S3StoreSpec
 
 
 @dataclass(frozen=True, kw_only=True)
 class AwsPlatform(Platform):
-    """The AWS resources of a stack. `nodes` are the security groups of the nodes of the stack's pools."""
+    """The AWS resources of a stack. `nodes` are the security groups of the nodes of the stack's
+    pools.
+    """
 
     spec: EksClusterFields
     home: EksClusterHandle
@@ -37,37 +41,77 @@ class AwsPlatform(Platform):
     def store(self, name: str, spec: Store, site: StoreSite) -> ModelStore:
         options = pulumi.ResourceOptions(provider=self.provider)
         if isinstance(spec, S3StoreSpec):
-            return AwsS3Store(name, spec, home=self.home, method=self.spec.identity, namespace=site.scope, opts=options)
+            return AwsS3Store(
+                name,
+                spec,
+                home=self.home,
+                method=self.spec.identity,
+                namespace=site.scope,
+                opts=options,
+            )
         if isinstance(spec, EfsStoreSpec):
             kubernetes = [] if site.opts.provider is None else [site.opts.provider]
             both = pulumi.ResourceOptions(providers=[self.provider, *kubernetes])
             # The security groups whose nodes may mount a created file system.
-            clients = [*self.nodes, self.home.security_group] if spec.open_to == "cluster" else list(self.nodes)
-            store = EfsStore(name, spec, home=self.home, clients=clients, namespace=site.namespace, scope=site.scope, opts=both)
+            clients = (
+                [*self.nodes, self.home.security_group]
+                if spec.open_to == "cluster"
+                else list(self.nodes)
+            )
+            store = EfsStore(
+                name,
+                spec,
+                home=self.home,
+                clients=clients,
+                namespace=site.namespace,
+                scope=site.scope,
+                opts=both,
+            )
             return SharedStore(store.claim)
         return super().store(name, spec, site)
 
     def controllers(
-        self, sections: Sections, *, seeds: tuple[pulumi.Output[str], ...], opts: pulumi.ResourceOptions
+        self,
+        sections: Sections,
+        *,
+        seeds: tuple[pulumi.Output[str], ...],
+        opts: pulumi.ResourceOptions,
     ) -> tuple[pulumi.Resource, ...]:
-        """Install the Cluster Autoscaler for node groups that can grow, and the AWS Load Balancer Controller for the gateway."""
+        """Install the Cluster Autoscaler for node groups that can grow, and the AWS Load Balancer
+        Controller for the gateway.
+        """
         access = None if sections.gateway is None else sections.gateway.access
         balances = self.spec.installs_load_balancers(access) and bool(seeds)
         if not balances and not self.spec.installs_autoscaler(sections):
             return ()
         from inferplan.components.namespace import InferenceNamespace
         from inferplan.components.platforms.aws.cluster_autoscaler import ClusterAutoscaler
-        from inferplan.components.platforms.aws.load_balancer_controller import LoadBalancerController
+        from inferplan.components.platforms.aws.load_balancer_controller import (
+            LoadBalancerController,
+        )
 
-        both = pulumi.ResourceOptions(providers=[self.provider, *([] if opts.provider is None else [opts.provider])])
-        namespace = InferenceNamespace(NAMESPACE, targets=(), dns_addresses=self.dns_addresses, opts=opts).live_name
+        both = pulumi.ResourceOptions(
+            providers=[self.provider, *([] if opts.provider is None else [opts.provider])]
+        )
+        namespace = InferenceNamespace(
+            NAMESPACE, targets=(), dns_addresses=self.dns_addresses, opts=opts
+        ).live_name
         ready: list[pulumi.Resource] = []
         if self.spec.installs_autoscaler(sections):
-            ready.append(ClusterAutoscaler(self.spec, home=self.home, sections=sections, namespace=namespace, opts=both).ready)
+            ready.append(
+                ClusterAutoscaler(
+                    self.spec, home=self.home, sections=sections, namespace=namespace, opts=both
+                ).ready
+            )
         if balances and access is not None:
             ingress_class = access.ingress_class
             controller = LoadBalancerController(
-                self.spec, home=self.home, namespace=namespace, ingress_class=ingress_class, seed=seeds[0], opts=both
+                self.spec,
+                home=self.home,
+                namespace=namespace,
+                ingress_class=ingress_class,
+                seed=seeds[0],
+                opts=both,
             )
             ready += controller.ready
         return tuple(ready)
@@ -83,7 +127,9 @@ def aws_platform(cluster: EksClusterFields, sections: Sections, stack: str) -> A
     if cluster.create is None:
         home = adopted_cluster(cluster, provider=provider)
     else:
-        created = CreatedCluster(cluster.name, cluster, cluster.create, node_groups=node_groups, opts=options)
+        created = CreatedCluster(
+            cluster.name, cluster, cluster.create, node_groups=node_groups, opts=options
+        )
         home, access = created.home, created.access
     lookup = pulumi.InvokeOptions(provider=provider)
     pulumi.Output.from_input(warn_about_prerequisites(cluster, sections, stack, lookup))
@@ -91,14 +137,17 @@ def aws_platform(cluster: EksClusterFields, sections: Sections, stack: str) -> A
     ready = nodes.ready
     if cluster.create is not None:
         efs = any(isinstance(store, EfsStoreSpec) for store in sections.storage.values())
-        # The add-ons run on CPU nodes: a group of accelerators without capacity must not delay the cluster's DNS.
+        # The add-ons run on CPU nodes: a group of accelerators without capacity must not delay the
+        # cluster's DNS.
         ready += ClusterAddons(
             "addons",
             home=home,
             create=cluster.create,
             efs=efs,
             node_groups=node_groups,
-            accelerators=any(pool.accelerator is not None and not pool.is_auto_mode for pool in pools.values()),
+            accelerators=any(
+                pool.accelerator is not None and not pool.is_auto_mode for pool in pools.values()
+            ),
             nodes=nodes.plain or ready,
             opts=options,
         ).ready
@@ -108,8 +157,9 @@ def aws_platform(cluster: EksClusterFields, sections: Sections, stack: str) -> A
         provider=provider,
         kubeconfig=kubeconfig(home),
         targets=nodes.targets,
-        # Everything inside the cluster needs nodes to be created and to be deleted: otherwise a destroy removes the nodes first, and
-        # an object that waits for a controller to clean up (an Ingress, a volume) waits forever.
+        # Everything inside the cluster needs nodes to be created and to be deleted: otherwise a
+        # destroy removes the nodes first, and an object that waits for a controller to clean up (an
+        # Ingress, a volume) waits forever.
         ready=(*ready, *access),
         nodes=nodes.groups,
         dns_addresses=_dns_addresses(cluster, home),
@@ -117,11 +167,15 @@ def aws_platform(cluster: EksClusterFields, sections: Sections, stack: str) -> A
     )
 
 
-def _dns_addresses(cluster: EksClusterFields, home: EksClusterHandle) -> tuple[pulumi.Input[str], ...]:
-    """Return the networks of the DNS server that runs on each node of EKS Auto Mode, at the tenth address of the Services.
+def _dns_addresses(
+    cluster: EksClusterFields, home: EksClusterHandle
+) -> tuple[pulumi.Input[str], ...]:
+    """Return the networks of the DNS server that runs on each node of EKS Auto Mode, at the tenth
+    address of the Services.
 
-    It is not a pod, so a NetworkPolicy can only admit its address (aws/containers-roadmap#2552, read 2026-11). For a created cluster, EKS
-    chooses one of two networks (EKS API reference, KubernetesNetworkConfigRequest, read 2026-11).
+    It is not a pod, so a NetworkPolicy can only admit its address (aws/containers-roadmap#2552,
+    read 2026-11). For a created cluster, EKS chooses one of two networks (EKS API reference,
+    KubernetesNetworkConfigRequest, read 2026-11).
     """
     if not cluster.has_auto_mode:
         return ()
@@ -131,7 +185,9 @@ def _dns_addresses(cluster: EksClusterFields, home: EksClusterHandle) -> tuple[p
 
 
 def _provider(spec: EksClusterFields, stack: str) -> aws.Provider:
-    """Return the AWS provider of the cluster's region, which rejects any other account if the cluster names its account."""
+    """Return the AWS provider of the cluster's region, which rejects any other account if the
+    cluster names its account.
+    """
     tags = aws.ProviderDefaultTagsArgs(tags={**spec.tags, "inferplan.dev/stack": stack})
     accounts = None if spec.known_account is None else [spec.known_account]
     return aws.Provider("aws", region=spec.region, allowed_account_ids=accounts, default_tags=tags)

@@ -11,41 +11,66 @@ from inferplan.components.spec import Bytes, Spec, rule
 
 PLAIN_AMIS = ("AL2023_x86_64_STANDARD", "BOTTLEROCKET_x86_64", "BOTTLEROCKET_x86_64_FIPS")
 ARM_AMIS = ("AL2023_ARM_64_STANDARD", "BOTTLEROCKET_ARM_64", "BOTTLEROCKET_ARM_64_FIPS")
-NVIDIA_AMIS = ("AL2023_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA_FIPS")
-SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$"), Field(description="subnet-0123456789abcdef0")]
-SecurityGroupId = Annotated[str, StringConstraints(pattern=r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$"), Field(description="sg-0123456789abcdef0")]
+NVIDIA_AMIS = (
+    "AL2023_x86_64_NVIDIA",
+    "BOTTLEROCKET_x86_64_NVIDIA",
+    "BOTTLEROCKET_x86_64_NVIDIA_FIPS",
+)
+SubnetId = Annotated[
+    str,
+    StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$"),
+    Field(description="subnet-0123456789abcdef0"),
+]
+SecurityGroupId = Annotated[
+    str,
+    StringConstraints(pattern=r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$"),
+    Field(description="sg-0123456789abcdef0"),
+]
 
 
 def supported_ami(ami: str) -> str:
-    """Return `ami`. Raises ValueError if EKS does not have this AMI type, or pools do not support it."""
+    """Return `ami`. Raises ValueError if EKS does not have this AMI type, or pools do not support
+    it.
+    """
     if ami.startswith("AL2_"):
         raise ValueError(
-            f"{ami!r} is Amazon Linux 2. AWS stopped publishing these images on 2025-11-26. Use AL2023_x86_64_NVIDIA or a BOTTLEROCKET type."
+            f"{ami!r} is Amazon Linux 2. AWS stopped publishing these images on 2025-11-26. Use"
+            " AL2023_x86_64_NVIDIA or a BOTTLEROCKET type."
         )
     types = aws_api.one_of(ami, aws_api.aws_api().ami_types, "AMI type")
     ours = (*PLAIN_AMIS, *ARM_AMIS, *NVIDIA_AMIS, "CUSTOM")
     if types not in ours:
         raise ValueError(
-            f"{ami!r} is for instance types that pools do not support (ARM with GPUs, Neuron or Windows). Use one of: {', '.join(ours)}"
+            f"{ami!r} is for instance types that pools do not support (ARM with GPUs, Neuron or"
+            f" Windows). Use one of: {', '.join(ours)}"
         )
     return types
 
 
 def volume_type(volume: str) -> str:
-    """Return `volume`. Raises ValueError if EBS does not have this type, or a node cannot boot from it."""
+    """Return `volume`. Raises ValueError if EBS does not have this type, or a node cannot boot from
+    it.
+    """
     types = aws_api.one_of(volume, aws_api.aws_api().volume_types, "volume type")
     if types not in ("gp3", "gp2", "io1", "io2"):
-        raise ValueError(f"{volume!r} volumes cannot boot a node well. Use gp3, or io2 where images must be read fast.")
+        raise ValueError(
+            f"{volume!r} volumes cannot boot a node well. Use gp3, or io2 where images must be read"
+            " fast."
+        )
     return types
 
 
 class PoolSize(Spec):
-    """The number of nodes: the least, that of the first day, and the most. Afterwards an autoscaler decides it."""
+    """The number of nodes: the least, that of the first day, and the most. Afterwards an autoscaler
+    decides it.
+    """
 
     min: Annotated[int, Field(ge=0, le=MOST_NODES)] = 0
     """Minimum number of nodes. 0 allows an empty pool."""
     desired: Annotated[int | None, Field(ge=0, le=MOST_NODES)] = None
-    """Number of nodes when the pool is created; later changes have no effect, since an autoscaler owns the number. Default: min."""
+    """Number of nodes when the pool is created; later changes have no effect, since an autoscaler
+    owns the number. Default: min.
+    """
     max: Annotated[int, Field(ge=1, le=MOST_NODES)]
     """Maximum number of nodes."""
 
@@ -54,14 +79,19 @@ class PoolSize(Spec):
         if self.min > self.max:
             yield f"min is {self.min} and max {self.max}. Raise max or lower min"
         if not self.min <= self.initial <= self.max:
-            yield f"desired is {self.desired}, which is not between min ({self.min}) and max ({self.max}). Use {self.min} to {self.max}"
+            yield (
+                f"desired is {self.desired}, which is not between min ({self.min}) and max"
+                f" ({self.max}). Use {self.min} to {self.max}"
+            )
 
     @property
     def initial(self) -> int:
         return self.min if self.desired is None else self.desired
 
     def starting_with(self, nodes: int, *, keeps: bool) -> str:
-        """Return the line of a stack file for `nodes` nodes from the first day, and always if the pool `keeps` them."""
+        """Return the line of a stack file for `nodes` nodes from the first day, and always if the
+        pool `keeps` them.
+        """
         return f"size: {{{'min' if keeps else 'desired'}: {nodes}, max: {max(nodes, self.max)}}}"
 
     def growing_to(self, nodes: int) -> str:
@@ -70,7 +100,9 @@ class PoolSize(Spec):
 
 
 class CapacityReservation(Spec):
-    """Reserved instances of one type in one zone: a capacity block with capacityTypes: [CAPACITY_BLOCK], else an on-demand reservation."""
+    """Reserved instances of one type in one zone: a capacity block with capacityTypes:
+    [CAPACITY_BLOCK], else an on-demand reservation.
+    """
 
     id: Annotated[str, StringConstraints(pattern=r"^cr-([0-9a-f]{8}|[0-9a-f]{17})$")]
     """The reservation's id, such as cr-0123456789abcdef0."""
@@ -78,10 +110,14 @@ class CapacityReservation(Spec):
 
 
 class RootVolume(Spec):
-    """The encrypted EBS volume that a node boots from and, without localCache, keeps images and logs on."""
+    """The encrypted EBS volume that a node boots from and, without localCache, keeps images and
+    logs on.
+    """
 
     size: Bytes | None = None
-    """Default: room for the system and for two versions of every image that models run on this pool."""
+    """Default: room for the system and for two versions of every image that models run on this
+    pool.
+    """
     type: Annotated[str, AfterValidator(volume_type)] = "gp3"
     """The volume's type as EBS spells it: gp3, or io2 where images must be read fast."""
 
@@ -92,6 +128,9 @@ class NodeUpdate(Spec):
     max_unavailable: Annotated[int, Field(ge=1, le=100)] = 1
     """Maximum number of nodes that are unavailable at once."""
     strategy: Literal["DEFAULT", "MINIMAL"] | None = None
-    """DEFAULT starts a successor first, MINIMAL stops a node first. Default: MINIMAL with capacityReservation, which may have no spare instance."""
+    """DEFAULT starts a successor first, MINIMAL stops a node first. Default: MINIMAL with
+    capacityReservation, which may have no spare instance.
+    """
     force: bool = False
-    """Ends pods that a disruption budget still protects, once EKS has waited 15 minutes for them."""
+    """Ends pods that a disruption budget still protects, once EKS has waited 15 minutes for them.
+    """

@@ -1,4 +1,6 @@
-"""An S3 store on EKS: the bucket, if the stack creates it, and a role for each service account that reads it."""
+"""An S3 store on EKS: the bucket, if the stack creates it, and a role for each service account that
+reads it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from inferplan.components.platforms.aws.iam import ReadScope, StoreReader, tls_o
 from inferplan.components.platforms.aws.lookups import look_up_if_permitted, look_up_kms_key
 from inferplan.components.platforms.aws.store_spec import BucketCreation
 from inferplan.components.storage.model_store import object_store
-from inferplan.components.storage.spec import S3StoreSpec
+from inferplan.components.stores import S3StoreSpec
 
 
 class AwsS3Store:
@@ -31,7 +33,13 @@ class AwsS3Store:
         opts: pulumi.ResourceOptions,
     ) -> None:
         self._objects: ObjectStore = object_store(spec)
-        self._spec, self._home, self._method, self._namespace, self._opts = spec, home, method, namespace, opts
+        self._spec, self._home, self._method, self._namespace, self._opts = (
+            spec,
+            home,
+            method,
+            namespace,
+            opts,
+        )
         self._region = spec.region or home.region
         self._bucket: pulumi.Input[str] = spec.bucket
         self._key_arn: pulumi.Input[str] | None = spec.kms_key_arn
@@ -41,41 +49,91 @@ class AwsS3Store:
             self._bucket, self._key_arn = bucket.bucket, bucket.key_arn
         elif self._has_roles:
             lookup = pulumi.InvokeOptions(provider=opts.provider)
-            self._bucket = pulumi.Output.from_input(_existing_bucket(name, spec, self._region, lookup))
+            self._bucket = pulumi.Output.from_input(
+                _existing_bucket(name, spec, self._region, lookup)
+            )
             if spec.kms_key_arn is not None:
-                self._key_arn = pulumi.Output.from_input(look_up_kms_key(spec.kms_key_arn, key=f"storage.{name}.kmsKeyArn", options=lookup))
+                self._key_arn = pulumi.Output.from_input(
+                    look_up_kms_key(
+                        spec.kms_key_arn, key=f"storage.{name}.kmsKeyArn", options=lookup
+                    )
+                )
 
     def source(self, account: str, path: str) -> ObjectStore:
         if not self._has_roles:
             return self._objects
         prefix = "/".join(part for part in (self._spec.prefix, path) if part)
         name, region, key = self._spec.bucket, self._region, self._key_arn
-        scope = ReadScope(bucket=self._bucket, bucket_name=name, prefix=prefix, region=region, key_arn=key)
-        reader = StoreReader(account, home=self._home, method=self._method, namespace=self._namespace, scope=scope, opts=self._opts)
+        scope = ReadScope(
+            bucket=self._bucket, bucket_name=name, prefix=prefix, region=region, key_arn=key
+        )
+        reader = StoreReader(
+            account,
+            home=self._home,
+            method=self._method,
+            namespace=self._namespace,
+            scope=scope,
+            opts=self._opts,
+        )
         return replace(self._objects, region=self._region, identity=reader.identity)
 
 
 class ModelBucket(pulumi.ComponentResource):
-    """The bucket named `bucket`, with its KMS key, versioning, public access block, policy and lifecycle.
+    """The bucket named `bucket`, with its KMS key, versioning, public access block, policy and
+    lifecycle.
 
-    `retain` protects the bucket with its key and all of its settings, and keeps them when the stack is destroyed: a bucket without its
-    public access block and policy would be exposed. Without `retain`, a destroy deletes the bucket with every object and version.
+    `retain` protects the bucket with its key and all of its settings, and keeps them when the stack
+    is destroyed: a bucket without its public access block and policy would be exposed. Without
+    `retain`, a destroy deletes the bucket with every object and version.
     """
 
-    def __init__(self, name: str, bucket: str, spec: BucketCreation, *, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("inferplan:storage:ModelBucket", name, {"spec": {"bucket": bucket, **spec.intent()}}, opts)
-        retained = pulumi.ResourceOptions(parent=self, protect=spec.retain, retain_on_delete=spec.retain)
+    def __init__(
+        self,
+        name: str,
+        bucket: str,
+        spec: BucketCreation,
+        *,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(
+            "inferplan:storage:ModelBucket",
+            name,
+            {"spec": {"bucket": bucket, **spec.intent()}},
+            opts,
+        )
+        retained = pulumi.ResourceOptions(
+            parent=self, protect=spec.retain, retain_on_delete=spec.retain
+        )
         description = f"Objects of the bucket {bucket}"
-        key = kms.Key(name, description=description, enable_key_rotation=True, deletion_window_in_days=30, opts=retained)
+        key = kms.Key(
+            name,
+            description=description,
+            enable_key_rotation=True,
+            deletion_window_in_days=30,
+            opts=retained,
+        )
         # S3 deletes only an empty bucket: without retention, a destroy empties it first.
-        resource = s3.Bucket(name, bucket=bucket, force_destroy=None if spec.retain else True, opts=retained)
-        versions = s3.BucketVersioning(name, bucket=resource.bucket, versioning_configuration={"status": "Enabled"}, opts=retained)
-        # With a bucket key S3 calls KMS once for many objects; otherwise KMS could throttle a model with a thousand shards.
+        resource = s3.Bucket(
+            name, bucket=bucket, force_destroy=None if spec.retain else True, opts=retained
+        )
+        versions = s3.BucketVersioning(
+            name,
+            bucket=resource.bucket,
+            versioning_configuration={"status": "Enabled"},
+            opts=retained,
+        )
+        # With a bucket key S3 calls KMS once for many objects; otherwise KMS could throttle a model
+        # with a thousand shards.
         encryption: s3.BucketServerSideEncryptionConfigurationRuleArgsDict = {
-            "apply_server_side_encryption_by_default": {"sse_algorithm": "aws:kms", "kms_master_key_id": key.arn},
+            "apply_server_side_encryption_by_default": {
+                "sse_algorithm": "aws:kms",
+                "kms_master_key_id": key.arn,
+            },
             "bucket_key_enabled": True,
         }
-        s3.BucketServerSideEncryptionConfiguration(name, bucket=resource.bucket, rules=[encryption], opts=retained)
+        s3.BucketServerSideEncryptionConfiguration(
+            name, bucket=resource.bucket, rules=[encryption], opts=retained
+        )
         access_block = s3.BucketPublicAccessBlock(
             name,
             bucket=resource.bucket,
@@ -87,16 +145,32 @@ class ModelBucket(pulumi.ComponentResource):
         )
         if spec.access_logs is not None:
             prefix = f"{bucket}/" if spec.access_logs.prefix is None else spec.access_logs.prefix
-            s3.BucketLogging(name, bucket=resource.bucket, target_bucket=spec.access_logs.bucket, target_prefix=prefix, opts=retained)
-        # S3 rejects two simultaneous changes of a bucket's access, so the policy waits for the access block.
-        after_block = pulumi.ResourceOptions.merge(retained, pulumi.ResourceOptions(depends_on=[access_block]))
-        s3.BucketPolicy(name, bucket=resource.bucket, policy=pulumi.Output.json_dumps(tls_only(bucket)), opts=after_block)
+            s3.BucketLogging(
+                name,
+                bucket=resource.bucket,
+                target_bucket=spec.access_logs.bucket,
+                target_prefix=prefix,
+                opts=retained,
+            )
+        # S3 rejects two simultaneous changes of a bucket's access, so the policy waits for the
+        # access block.
+        after_block = pulumi.ResourceOptions.merge(
+            retained, pulumi.ResourceOptions(depends_on=[access_block])
+        )
+        s3.BucketPolicy(
+            name,
+            bucket=resource.bucket,
+            policy=pulumi.Output.json_dumps(tls_only(bucket)),
+            opts=after_block,
+        )
         s3.BucketLifecycleConfiguration(
             name,
             bucket=resource.bucket,
             rules=_lifecycle(spec),
             # S3 sometimes rejects rules for old versions before versioning is enabled.
-            opts=pulumi.ResourceOptions.merge(retained, pulumi.ResourceOptions(depends_on=[versions])),
+            opts=pulumi.ResourceOptions.merge(
+                retained, pulumi.ResourceOptions(depends_on=[versions])
+            ),
         )
         self.bucket: pulumi.Output[str] = resource.bucket
         self.key_arn: pulumi.Output[str] = key.arn
@@ -104,15 +178,27 @@ class ModelBucket(pulumi.ComponentResource):
 
 
 def _lifecycle(spec: BucketCreation) -> list[s3.BucketLifecycleConfigurationRuleArgsDict]:
-    common: s3.BucketLifecycleConfigurationRuleArgsDict = {"id": "old-versions", "status": "Enabled", "filter": {"prefix": ""}}
+    common: s3.BucketLifecycleConfigurationRuleArgsDict = {
+        "id": "old-versions",
+        "status": "Enabled",
+        "filter": {"prefix": ""},
+    }
     return [
         {**common, "noncurrent_version_expiration": {"noncurrent_days": spec.old_versions_days}},
-        {**common, "id": "unfinished-uploads", "abort_incomplete_multipart_upload": {"days_after_initiation": spec.abort_uploads_days}},
+        {
+            **common,
+            "id": "unfinished-uploads",
+            "abort_incomplete_multipart_upload": {"days_after_initiation": spec.abort_uploads_days},
+        },
     ]
 
 
-async def _existing_bucket(name: str, spec: S3StoreSpec, region: str, lookup: pulumi.InvokeOptions) -> str:
-    """Return the existing bucket of the store `name`. Raises pulumi.RunError if it does not exist in `region`."""
+async def _existing_bucket(
+    name: str, spec: S3StoreSpec, region: str, lookup: pulumi.InvokeOptions
+) -> str:
+    """Return the existing bucket of the store `name`. Raises pulumi.RunError if it does not exist
+    in `region`.
+    """
     path = f"storage.{name}"
     answer = await look_up_if_permitted(
         "aws:s3/getBucket:getBucket",
@@ -125,6 +211,7 @@ async def _existing_bucket(name: str, spec: S3StoreSpec, region: str, lookup: pu
     bucket_region = answer.get("bucketRegion")
     if bucket_region not in (None, region):
         raise pulumi.RunError(
-            f"{path}.region: the bucket {spec.bucket!r} is in {bucket_region}, not in {region}. Set region: {bucket_region}."
+            f"{path}.region: the bucket {spec.bucket!r} is in {bucket_region}, not in {region}. Set"
+            f" region: {bucket_region}."
         )
     return spec.bucket

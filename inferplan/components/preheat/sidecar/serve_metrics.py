@@ -1,4 +1,6 @@
-"""Serves the metrics file of a preheat over HTTP, until Kubernetes ends the container: python3 serve_metrics.py FILE PORT."""
+"""Serves the metrics file of a preheat over HTTP, until Kubernetes ends the container: python3
+serve_metrics.py FILE PORT.
+"""
 
 import signal
 import sys

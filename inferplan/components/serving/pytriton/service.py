@@ -1,4 +1,6 @@
-"""A PyTriton process in a pod, on NVIDIA or Gaudi: the script and its settings. The objects are those of every model."""
+"""A PyTriton process in a pod, on NVIDIA or Gaudi: the script and its settings. The objects are
+those of every model.
+"""
 
 import json
 from importlib.resources import files
@@ -15,31 +17,57 @@ from inferplan.components.serving.model_service import ModelService
 from inferplan.components.serving.pytriton.spec import PyTritonSpec
 from inferplan.components.serving.triton.service import GUARDED, KEY_VARIABLE, LIVE, triton_endpoint
 from inferplan.components.serving.vllm.engine_args import VLLM_ENVIRONMENT
-from inferplan.components.serving.volumes import CACHE, FILES_VOLUME, MODELS, model_mounts, model_volumes, read_only_mount
+from inferplan.components.serving.volumes import (
+    CACHE,
+    FILES_VOLUME,
+    MODELS,
+    model_mounts,
+    model_volumes,
+    read_only_mount,
+)
 
 SCRIPTS = "/bind"
-# PyTriton starts its server without a model and binds one afterwards: until then the server is ready and answers 404.
+# PyTriton starts its server without a model and binds one afterwards: until then the server is
+# ready and answers 404.
 READY = "/v2/models/{}/ready"
 _SCRIPT, _GENERATOR, _SETTINGS = "serve.py", "generator.py", "settings.json"
 
 
-def serve(name: str, spec: PyTritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
+def serve(
+    name: str, spec: PyTritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None
+) -> Endpoint:
     exported = endpoint(name, spec, site.server_key)
-    return ModelService(name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts).endpoint
+    return ModelService(
+        name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts
+    ).endpoint
 
 
 def endpoint(name: str, spec: PyTritonSpec, server_key: SecretRef) -> Endpoint:
     # A script of the user's own may check no key.
     key, ready = None if spec.own_script else server_key, READY.format(spec.model_name)
-    return triton_endpoint(name, spec, spec.ports, server_key=key, served_names=[spec.model_name], texts=spec.texts, health_path=ready)
+    return triton_endpoint(
+        name,
+        spec,
+        spec.ports,
+        server_key=key,
+        served_names=[spec.model_name],
+        texts=spec.texts,
+        health_path=ready,
+    )
 
 
 def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
-    """Return the script with its settings, and the weights mounted. Raises TypeError for weights in a bucket: generators read files."""
+    """Return the script with its settings, and the weights mounted. Raises TypeError for weights in
+    a bucket: generators read files.
+    """
     mount = mounted_weights(name, spec, site)
     weights = f"{MODELS}/{name}"
     # Joining an absolute path, which is one of the image, gives that path.
-    script = f"{SCRIPTS}/{_SCRIPT}" if spec.script_file is None else str(PurePosixPath(weights) / spec.script_file)
+    script = (
+        f"{SCRIPTS}/{_SCRIPT}"
+        if spec.script_file is None
+        else str(PurePosixPath(weights) / spec.script_file)
+    )
     ports = spec.ports.model_dump()
     return workload.Server(
         image=workload.image_of(spec, site.target),
@@ -51,11 +79,19 @@ def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
         env={
             **VLLM_ENVIRONMENT,
             **torch_environment(site.target, libraries={spec.shipped}),
-            # PyTriton unpacks its server and keeps its sockets there; the root file system may be read-only.
+            # PyTriton unpacks its server and keeps its sockets there; the root file system may be
+            # read-only.
             "PYTRITON_HOME": f"{CACHE}/pytriton",
             **({"MODEL_PATH": weights} if mount is not None else {}),
-            **({"PARAMETERS": json.dumps(spec.parameters, sort_keys=True)} if spec.own_script and spec.parameters else {}),
-            **{f"PYTRITON_TRITON_CONFIG_{kind.upper()}_PORT": str(port) for kind, port in ports.items()},
+            **(
+                {"PARAMETERS": json.dumps(spec.parameters, sort_keys=True)}
+                if spec.own_script and spec.parameters
+                else {}
+            ),
+            **{
+                f"PYTRITON_TRITON_CONFIG_{kind.upper()}_PORT": str(port)
+                for kind, port in ports.items()
+            },
         },
         secret_env={KEY_VARIABLE: site.server_key},
         volumes=model_volumes(mount),
@@ -64,12 +100,20 @@ def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
     )
 
 
-def script_files(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str = SCRIPTS) -> dict[str, str]:
+def script_files(
+    spec: PyTritonSpec, site: Site, *, weights: str, scripts: str = SCRIPTS
+) -> dict[str, str]:
     """Return the script's files by name; `scripts` is their directory inside the pod."""
-    made = {_SETTINGS: json.dumps(settings(spec, site, weights=weights, scripts=scripts), indent=1, sort_keys=True)}
+    made = {
+        _SETTINGS: json.dumps(
+            settings(spec, site, weights=weights, scripts=scripts), indent=1, sort_keys=True
+        )
+    }
     if spec.own_script:
         return made | ({_SCRIPT: spec.script} if spec.script is not None else {})
-    made[_SCRIPT] = (files("inferplan.components.serving.pytriton") / "payload" / "bind_text_generation.py").read_text(encoding="utf-8")
+    made[_SCRIPT] = (
+        files("inferplan.components.serving.pytriton") / "payload" / "bind_text_generation.py"
+    ).read_text(encoding="utf-8")
     source = spec.source()
     return made if source is None else {**made, _GENERATOR: source}
 
@@ -80,7 +124,9 @@ def settings(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str) -> d
         "name": spec.model_name,
         "weights": weights,
         "device": "hpu" if on_gaudi(site.target) else "cuda:0",
-        "generator": f"{scripts}/{_GENERATOR}" if spec.generator_file is None else f"{weights}/{spec.generator_file}",
+        "generator": f"{scripts}/{_GENERATOR}"
+        if spec.generator_file is None
+        else f"{weights}/{spec.generator_file}",
         "streaming": spec.streaming,
         "max_batch_size": spec.batch_size,
         "streams": spec.max_batch_size,

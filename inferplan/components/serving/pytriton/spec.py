@@ -1,4 +1,6 @@
-"""The settings of a PyTriton service: text generation that inferplan ships, or a bind script of your own."""
+"""The settings of a PyTriton service: text generation that inferplan ships, or a bind script of
+your own.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
@@ -20,10 +22,14 @@ from inferplan.components.serving.triton.tensors import (
     text_problem,
     text_tensors,
 )
-from inferplan.components.serving.triton.text_models import ANSWER_OUTPUTS, PROMPT_INPUTS, TextGeneration
+from inferplan.components.serving.triton.text_models import (
+    ANSWER_OUTPUTS,
+    PROMPT_INPUTS,
+    TextGeneration,
+)
 from inferplan.components.serving.vllm.engine_args import VLLM_RESERVED_ENV
 from inferplan.components.spec import SpecError, rule
-from inferplan.components.storage.spec import relative_path
+from inferplan.components.stores import relative_path
 
 ScriptFile = Annotated[
     str,
@@ -33,7 +39,9 @@ ScriptFile = Annotated[
 
 
 class PyTritonSpec(TextGeneration, ServedModel):
-    """A Python process that binds its functions to a Triton server of its own. Field names are PyTriton's and Triton's."""
+    """A Python process that binds its functions to a Triton server of its own. Field names are
+    PyTriton's and Triton's.
+    """
 
     reserved_env: ClassVar[Mapping[str, str]] = VLLM_RESERVED_ENV
     scaling_queries: ClassVar[Mapping[Signal, Query]] = QUEUE_QUERIES
@@ -42,15 +50,26 @@ class PyTritonSpec(TextGeneration, ServedModel):
     model_name: ModelName = "text_generation"
     """The name of the bound model, also in its URLs. A script of your own must bind this name."""
     script: Code | None = None
-    """A bind script of your own. It gets `PYTRITON_TRITON_CONFIG_*` variables for `TritonConfig.from_env()`, and the key in SERVER_KEY."""
+    """A bind script of your own. It gets `PYTRITON_TRITON_CONFIG_*` variables for
+    `TritonConfig.from_env()`, and the key in SERVER_KEY.
+    """
     script_file: ScriptFile | None = None
-    """A bind script of your own in a file below the weights' directory, or in the image if the path starts with a slash."""
+    """A bind script of your own in a file below the weights' directory, or in the image if the path
+    starts with a slash.
+    """
     max_batch_size: Annotated[int, Field(ge=1, le=65_536)] = 4
-    """Maximum prompts in one call of the bound function; with streaming, maximum answers at a time."""
-    parameters: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")], str] = {}
-    """Further parameters, never a secret. A generator gets them with its settings, a script of your own as JSON in `PARAMETERS`."""
+    """Maximum prompts in one call of the bound function; with streaming, maximum answers at a time.
+    """
+    parameters: dict[
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")], str
+    ] = {}
+    """Further parameters, never a secret. A generator gets them with its settings, a script of your
+    own as JSON in `PARAMETERS`.
+    """
     input: dict[TensorName, InputTensor] = {}
-    """The inputs that your own script binds, without the batch axis. `snippet`, `call` and the benchmark read them."""
+    """The inputs that your own script binds, without the batch axis. `snippet`, `call` and the
+    benchmark read them.
+    """
     output: dict[TensorName, OutputTensor] = {}
     """The outputs that your own script binds."""
     dynamic_batching: DynamicBatching = DynamicBatching()
@@ -67,17 +86,32 @@ class PyTritonSpec(TextGeneration, ServedModel):
         if sources and (self.library or self.generator or self.generator_file):
             sources.append("library, generator or generatorFile")
         if len(sources) > 1:
-            yield f"{' and '.join(sources)} name two sources; a script of your own brings what it needs, so write one of them"
+            yield (
+                f"{' and '.join(sources)} name two sources; a script of your own brings what it"
+                " needs, so write one of them"
+            )
         if (self.input or self.output) and not self.own_script:
-            yield "input and output describe your own script, and the shipped script has its own. Remove them, or add script."
+            yield (
+                "input and output describe your own script, and the shipped script has its own."
+                " Remove them, or add script."
+            )
         if bool(self.input) != bool(self.output):
-            yield f"{'output' if self.input else 'input'} is missing. Declare input and output, or neither."
+            yield (
+                f"{'output' if self.input else 'input'} is missing. Declare input and output, or"
+                " neither."
+            )
         if self.script_file is not None and self.script_file.startswith("/") and self.image is None:
-            yield f"scriptFile {self.script_file!r} is a path in the image, but image is missing. Add image: <name:tag>"
+            yield (
+                f"scriptFile {self.script_file!r} is a path in the image, but image is missing. Add"
+                " image: <name:tag>"
+            )
         preferred = self.dynamic_batching.preferred_batch_size
         check_preferred_sizes(preferred, self.max_batch_size)
         if self.streaming and preferred:
-            yield f"streamed answers are not batches, and preferredBatchSize is {preferred}. Remove it, or streaming."
+            yield (
+                f"streamed answers are not batches, and preferredBatchSize is {preferred}. Remove"
+                " it, or streaming."
+            )
 
     @property
     def reader_of_weights(self) -> str | None:
@@ -99,7 +133,9 @@ class PyTritonSpec(TextGeneration, ServedModel):
 
     @property
     def texts(self) -> tuple[TextTensors, ...]:
-        text = text_tensors(self.model_name, *self._signature, batches=True, decoupled=self.streaming)
+        text = text_tensors(
+            self.model_name, *self._signature, batches=True, decoupled=self.streaming
+        )
         return () if text is None else (text,)
 
     @property
@@ -112,7 +148,15 @@ class PyTritonSpec(TextGeneration, ServedModel):
     @property
     def tensors(self) -> tuple[ModelTensors, ...]:
         inputs, outputs = self._signature
-        return (model_tensors(self.model_name, inputs, outputs, batches=True, decoupled=self.streaming),) if inputs else ()
+        return (
+            (
+                model_tensors(
+                    self.model_name, inputs, outputs, batches=True, decoupled=self.streaming
+                ),
+            )
+            if inputs
+            else ()
+        )
 
     @property
     def _signature(self) -> tuple[Mapping[str, InputTensor], Mapping[str, OutputTensor]]:
@@ -126,5 +170,7 @@ class PyTritonSpec(TextGeneration, ServedModel):
         if self.accelerators_per_pod > 1 and not self.own_script:
             yield SpecError(
                 ("accelerators",),
-                f"the shipped script uses one accelerator, and accelerators is {self.accelerators_per_pod}. Raise replicas instead, or bring a script of your own",
+                "the shipped script uses one accelerator, and accelerators is"
+                f" {self.accelerators_per_pod}. Raise replicas instead, or bring a script of"
+                " your own",
             )

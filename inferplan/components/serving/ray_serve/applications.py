@@ -1,32 +1,55 @@
-"""The settings of applications and deployments of Ray Serve, of the cluster's head and of its autoscaler, with Ray's names in camelCase."""
+"""The settings of applications and deployments of Ray Serve, of the cluster's head and of its
+autoscaler, with Ray's names in camelCase.
+"""
 
 import re
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, NonNegativeFloat, PositiveFloat, PositiveInt, StringConstraints, field_validator, model_validator
+from pydantic import (
+    Field,
+    JsonValue,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from inferplan.components.handles import ServeRoute
 from inferplan.components.serving.parallel import ParallelSizes
 from inferplan.components.serving.pod_settings import EnvName
 from inferplan.components.serving.vllm.engine_args import DECIDED, reject_arguments
 from inferplan.components.spec import Bytes, Cpu, DnsName, Spec, rule
-from inferplan.components.storage.spec import RelativePath
+from inferplan.components.stores import RelativePath
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
-ApplicationName = Annotated[str, StringConstraints(pattern=_NAME, max_length=64), Field(description="The name of a Serve application.")]
+ApplicationName = Annotated[
+    str,
+    StringConstraints(pattern=_NAME, max_length=64),
+    Field(description="The name of a Serve application."),
+]
 DeploymentName = Annotated[
-    str, StringConstraints(pattern=_NAME, max_length=128), Field(description="The name of a deployment in the application's code.")
+    str,
+    StringConstraints(pattern=_NAME, max_length=128),
+    Field(description="The name of a deployment in the application's code."),
 ]
 ImportPath = Annotated[
     str,
-    StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$", max_length=256),
+    StringConstraints(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$",
+        max_length=256,
+    ),
     Field(description="A module and its attribute that is the application (module:attribute)."),
 ]
 # Serve's own routes are below /-/; braces would be parsed as parameters.
 RoutePrefix = Annotated[
     str,
-    StringConstraints(pattern=r"^/([A-Za-z0-9_][A-Za-z0-9_.~-]*(/[A-Za-z0-9_][A-Za-z0-9_.~-]*)*)?$", max_length=200),
+    StringConstraints(
+        pattern=r"^/([A-Za-z0-9_][A-Za-z0-9_.~-]*(/[A-Za-z0-9_][A-Za-z0-9_.~-]*)*)?$",
+        max_length=200,
+    ),
     Field(description="The path of the application, for example / or /chat."),
 ]
 RemoteArchive = Annotated[
@@ -42,7 +65,17 @@ _SET_BY_GATEWAY = re.compile(
     r"|x-original-.*|x-rewrite-.*|x-accel.*|x-http-method.*|x-method-override|triton-.*|connection|upgrade|keep-alive|te|trailer"
     r"|transfer-encoding|content-length|content-range|expect|range|http2-settings|proxy-.*|sec-.*|serve-.*|x-serve-.*"
 )
-_ALWAYS_FORWARDED = frozenset({"accept", "accept-encoding", "content-encoding", "content-type", "traceparent", "tracestate", "user-agent"})
+_ALWAYS_FORWARDED = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "content-encoding",
+        "content-type",
+        "traceparent",
+        "tracestate",
+        "user-agent",
+    }
+)
 
 
 class ServeAutoscaling(Spec):
@@ -65,7 +98,10 @@ class ServeAutoscaling(Spec):
     def _bounds_are_in_order(self) -> Iterator[str]:
         initial = self.min_replicas if self.initial_replicas is None else self.initial_replicas
         if not self.min_replicas <= initial <= self.max_replicas:
-            yield f"minReplicas {self.min_replicas}, initialReplicas {initial}, maxReplicas {self.max_replicas} are not in rising order. Correct them"
+            yield (
+                f"minReplicas {self.min_replicas}, initialReplicas {initial}, maxReplicas"
+                f" {self.max_replicas} are not in rising order. Correct them"
+            )
 
 
 class ServeDeployment(Spec):
@@ -96,9 +132,15 @@ class ServeDeployment(Spec):
     @rule
     def _numbers_are_clear(self) -> Iterator[str]:
         if isinstance(self.num_replicas, int) and self.autoscaling is not None:
-            yield f"numReplicas is {self.num_replicas} and autoscaling changes it. Write one of them, or numReplicas: auto."
+            yield (
+                f"numReplicas is {self.num_replicas} and autoscaling changes it. Write one of them,"
+                " or numReplicas: auto."
+            )
         if self.accelerators is not None and self.accelerators > 1 and self.accelerators % 1:
-            yield f"accelerators is {self.accelerators}; above 1, Ray assigns whole accelerators. Write a whole number"
+            yield (
+                f"accelerators is {self.accelerators}; above 1, Ray assigns whole accelerators."
+                " Write a whole number"
+            )
 
     @property
     def most_replicas(self) -> int:
@@ -111,7 +153,12 @@ class _Application(Spec):
     route_prefix: RoutePrefix = "/"
     env: dict[EnvName, str] = {}
     """Variables of the application's own processes in plain text; never a secret."""
-    pip: list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+(\[[a-z0-9,_-]+\])?==[A-Za-z0-9.+!_-]+$")]] = []
+    pip: list[
+        Annotated[
+            str,
+            StringConstraints(pattern=r"^[A-Za-z0-9._-]+(\[[a-z0-9,_-]+\])?==[A-Za-z0-9.+!_-]+$"),
+        ]
+    ] = []
     """Packages that Ray installs before the application starts, each with its exact version."""
 
 
@@ -121,66 +168,100 @@ class CustomApplication(_Application):
     kind: Literal["custom"]
     import_path: ImportPath
     working_dir: RemoteArchive | None = None
-    """The URL of a .zip archive with the code (https:// or s3://). Default: the code is part of the image."""
+    """The URL of a .zip archive with the code (https:// or s3://). Default: the code is part of the
+    image.
+    """
     args: dict[str, JsonValue] = {}
     """Arguments of the application's builder."""
     checkpoint_path: RelativePath | None = None
     """A checkpoint below the weights' directory; the builder gets its path as `checkpoint_path`."""
     base_model: RelativePath | None = None
-    """The base model of a checkpoint or an adapter, below the weights' directory; the builder gets its path as `base_model`."""
+    """The base model of a checkpoint or an adapter, below the weights' directory; the builder gets
+    its path as `base_model`.
+    """
     adapter: RelativePath | None = None
     """An adapter below the weights' directory; the builder gets its path as `adapter`."""
     deployments: dict[DeploymentName, ServeDeployment] = {}
-    methods: Annotated[list[Literal["GET", "POST", "PUT", "PATCH", "DELETE"]], Field(max_length=5)] = ["POST"]
+    methods: Annotated[
+        list[Literal["GET", "POST", "PUT", "PATCH", "DELETE"]], Field(max_length=5)
+    ] = ["POST"]
     """The HTTP methods that clients may call through the gateway."""
     web_socket: bool = False
     """Lets clients open WebSockets through the gateway."""
     headers: Annotated[list[HeaderName], Field(max_length=32)] = []
-    """Request headers that the gateway forwards, in addition to Accept, Content-Type, Traceparent and the like."""
+    """Request headers that the gateway forwards, in addition to Accept, Content-Type, Traceparent
+    and the like.
+    """
 
     @property
     def route(self) -> ServeRoute:
         return ServeRoute(
-            prefix=self.route_prefix, methods=tuple(dict.fromkeys(self.methods)), web_socket=self.web_socket, headers=tuple(self.headers)
+            prefix=self.route_prefix,
+            methods=tuple(dict.fromkeys(self.methods)),
+            web_socket=self.web_socket,
+            headers=tuple(self.headers),
         )
 
     @field_validator("headers")
     @classmethod
     def _headers_are_the_clients_to_set(cls, headers: list[str]) -> list[str]:
         if ours := [name for name in headers if _SET_BY_GATEWAY.fullmatch(name.lower())]:
-            raise ValueError(f"{', '.join(ours)} is set or removed by the gateway, and clients cannot send it. Remove it from headers")
+            raise ValueError(
+                f"{', '.join(ours)} is set or removed by the gateway, and clients cannot send it."
+                " Remove it from headers"
+            )
         if always := [name for name in headers if name.lower() in _ALWAYS_FORWARDED]:
             raise ValueError(f"{', '.join(always)} is always forwarded. Remove it from headers")
         if len({name.lower() for name in headers}) < len(headers):
-            raise ValueError("headers lists a name twice; case does not matter. List each name once")
+            raise ValueError(
+                "headers lists a name twice; case does not matter. List each name once"
+            )
         return headers
 
     @property
     def paths(self) -> dict[str, str]:
         """The paths below the weights' directory, by the argument that the builder gets."""
-        fields = {"checkpoint_path": self.checkpoint_path, "base_model": self.base_model, "adapter": self.adapter}
+        fields = {
+            "checkpoint_path": self.checkpoint_path,
+            "base_model": self.base_model,
+            "adapter": self.adapter,
+        }
         return {argument: path for argument, path in fields.items() if path}
 
     @rule
     def _calls_and_arguments_are_clear(self) -> Iterator[str]:
         if not self.methods and not self.web_socket:
-            yield "methods is empty and webSocket is false, so no client can call the application. Add a method"
+            yield (
+                "methods is empty and webSocket is false, so no client can call the application."
+                " Add a method"
+            )
         if twice := sorted(set(self.args) & set(self.paths)):
-            yield f"args repeats {', '.join(twice)}, which has a field of its own. Remove it from args."
+            yield (
+                f"args repeats {', '.join(twice)}, which has a field of its own. Remove it from"
+                " args."
+            )
 
 
 _FIELDS = ("tensor_parallel_size", "pipeline_parallel_size", "max_model_len")
 _DECIDED = {
-    **{name: DECIDED[name] for name in ("model", "trust_remote_code", "hf_token", "prefill_context_parallel_size")},
+    **{
+        name: DECIDED[name]
+        for name in ("model", "trust_remote_code", "hf_token", "prefill_context_parallel_size")
+    },
     "data_parallel_size": "autoscaling decides the number of replicas",
 }
 
 
 class LlmApplication(ParallelSizes, _Application):
-    """Ray's own OpenAI-compatible application for the model of this service, with vLLM as its engine."""
+    """Ray's own OpenAI-compatible application for the model of this service, with vLLM as its
+    engine.
+    """
 
     kind: Literal["llm"]
-    model_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)] | None = None
+    model_id: (
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
+        | None
+    ) = None
     """The name that clients send as `model`. Default: the service's key in this file."""
     max_model_len: PositiveInt | None = None
     """Context length in tokens. Default: the model's own."""
@@ -209,9 +290,13 @@ class WorkerAutoscaling(Spec):
 
 
 class GcsFaultTolerance(Spec):
-    """Keeps the cluster's state in Redis, so that workers continue to serve while the head is replaced."""
+    """Keeps the cluster's state in Redis, so that workers continue to serve while the head is
+    replaced.
+    """
 
-    redis_address: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.-]+:[1-9][0-9]{0,4}$", max_length=260)]
+    redis_address: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z0-9.-]+:[1-9][0-9]{0,4}$", max_length=260)
+    ]
     """host:port."""
     password_secret: DnsName | None = None
     """A Secret of the inference namespace with the key `password`."""

@@ -1,4 +1,6 @@
-"""The engines of a model, identified by what decides their bytes, and the Job that builds them before any of its servers starts."""
+"""The engines of a model, identified by what decides their bytes, and the Job that builds them
+before any of its servers starts.
+"""
 
 import json
 from collections.abc import Mapping
@@ -20,12 +22,19 @@ from inferplan.components.serving.demand import replica_scratch
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.tensorrt_llm.models import payload
 from inferplan.components.serving.tensorrt_llm.spec import EngineBuild, TensorrtLlmSpec
-from inferplan.components.serving.volumes import config_map_volume, key_of, read_only_mount, scratch, scratch_mounts
+from inferplan.components.serving.volumes import (
+    config_map_volume,
+    key_of,
+    read_only_mount,
+    scratch,
+    scratch_mounts,
+)
 
 COMPONENT = "engine-build"
 WEIGHTS = "/weights"
 TARGET = "/target"
-# Directories of TensorRT-LLM's examples: 25.06 and 25.12 the first (public build logs), earlier images the last.
+# Directories of TensorRT-LLM's examples: 25.06 and 25.12 the first (public build logs), earlier
+# images the last.
 EXAMPLES = ("/app/examples/models/core", "/app/examples/models/contrib", "/app/examples")
 _ROUNDS = 2
 _HOME = "/opt/inferplan"
@@ -50,13 +59,17 @@ class Engines:
         """A name that changes with everything that the engines depend on."""
         accelerator = self.site.target.accelerator
         origin = self.weights.claim.origin or self.weights.claim.name
-        options = json.dumps([self.build.model_family, self.spec.world_size, *self.convert_args, *self.build_args])
+        options = json.dumps(
+            [self.build.model_family, self.spec.world_size, *self.convert_args, *self.build_args]
+        )
         device = "" if accelerator is None else f"{accelerator.name} {accelerator.resource}"
         return content_key(origin, self.weights.sub_path, device, self.image, options)
 
     @property
     def directory(self) -> str:
-        """The directory of the engines on the share, by key and round, so that nothing is ever overwritten."""
+        """The directory of the engines on the share, by key and round, so that nothing is ever
+        overwritten.
+        """
         return f"engines/{self.spec.weights.path.rpartition('/')[2]}/{self.key}-r{self.build.round}"
 
     @property
@@ -88,7 +101,10 @@ class Engines:
         return {
             "job": f"{self.name}-engines",
             "weights": WEIGHTS,
-            "source": f"{self.spec.weights.path} at {self.spec.weights.revision or 'no revision'} for {self.image}",
+            "source": (
+                f"{self.spec.weights.path} at {self.spec.weights.revision or 'no revision'} for"
+                f" {self.image}"
+            ),
             "target": TARGET,
             "directory": self.directory,
             "key": self.key,
@@ -102,16 +118,35 @@ class Engines:
 
 
 def engines_of(name: str, spec: TensorrtLlmSpec, site: Site, image: str) -> Engines | None:
-    """Return the engines of model `name` that a Job builds, None if it has none. Raises TypeError without a share that every node sees."""
+    """Return the engines of model `name` that a Job builds, None if it has none. Raises TypeError
+    without a share that every node sees.
+    """
     if spec.build is None:
         return None
-    if spec.preheat is None or not isinstance(site.weights, ModelMount) or site.weights.claim.nodes is not None:
-        raise TypeError(f"models.{name}.build: engines need a share that every node sees. Add preheat: {{into: <nfs store>}}.")
-    return Engines(name=name, spec=spec, build=spec.build, preheat=spec.preheat, site=site, weights=site.weights, image=image)
+    if (
+        spec.preheat is None
+        or not isinstance(site.weights, ModelMount)
+        or site.weights.claim.nodes is not None
+    ):
+        raise TypeError(
+            f"models.{name}.build: engines need a share that every node sees. Add preheat: {{into:"
+            " <nfs store>}."
+        )
+    return Engines(
+        name=name,
+        spec=spec,
+        build=spec.build,
+        preheat=spec.preheat,
+        site=site,
+        weights=site.weights,
+        image=image,
+    )
 
 
 def engine_build(engines: Engines, *, opts: pulumi.ResourceOptions) -> batch.Job:
-    """Declare the Job, which changes only with the engines, and its program; `opts` names their parent."""
+    """Declare the Job, which changes only with the engines, and its program; `opts` names their
+    parent.
+    """
     called = bounded(f"{engines.name}-engines", f"{engines.key}-r{engines.build.round}")
     own = labels(COMPONENT, engines.name)
     metadata = meta.ObjectMetaArgsDict(name=called, namespace=engines.site.namespace, labels=own)
@@ -120,24 +155,33 @@ def engine_build(engines: Engines, *, opts: pulumi.ResourceOptions) -> batch.Job
         metadata=metadata,
         data={key_of(path): text for path, text in engine_program().items()},
         immutable=True,
-        # A program of another release makes the same engines; a higher build.round makes new ones, with the current program.
+        # A program of another release makes the same engines; a higher build.round makes new ones,
+        # with the current program.
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=["data"])),
     )
     deadline = engines.build.timeout_seconds
     gates = [gate for gate in (code, engines.weights.gate, engines.site.queue) if gate is not None]
     waiting = pulumi.ResourceOptions(depends_on=gates, custom_timeouts=job_timeouts(deadline))
-    template = core.PodTemplateSpecArgsDict(metadata=meta.ObjectMetaArgsDict(labels=own), spec=_pod(engines, code=called))
+    template = core.PodTemplateSpecArgsDict(
+        metadata=meta.ObjectMetaArgsDict(labels=own), spec=_pod(engines, code=called)
+    )
     return batch.Job(
         called,
         # It uses accelerators, so it waits in the model's queue like the servers.
-        metadata={**metadata, "labels": {**own, **engines.site.queue_labels}, "annotations": REPEATED},
+        metadata={
+            **metadata,
+            "labels": {**own, **engines.site.queue_labels},
+            "annotations": REPEATED,
+        },
         spec=job_spec("build", template, deadline, retries=_RETRIES),
         opts=pulumi.ResourceOptions.merge(opts, waiting),
     )
 
 
 def engine_program() -> dict[str, str]:
-    """Return the source files that the Job runs, by path: those of the preheat, and the one that builds."""
+    """Return the source files that the Job runs, by path: those of the preheat, and the one that
+    builds.
+    """
     shared = {f"components/preheat/payload/{name}": text for name, text in program().items()}
     return {**shared, "components/serving/tensorrt_llm/payload/engines.py": payload("engines.py")}
 
@@ -156,7 +200,8 @@ def _pod(engines: Engines, *, code: str) -> core.PodSpecArgsDict:
             node_selector=dict(target.node_selector),
             tolerations=tolerations_of(target.taints),
             image_pull_secrets=workload.pull_secrets(engines.spec),
-            # Kubernetes cannot change the owner of the share: the user who may write there writes the engines.
+            # Kubernetes cannot change the owner of the share: the user who may write there writes
+            # the engines.
             security_context=pod_security(user=engines.preheat.run_as_user),
             containers=[_container(engines)],
             volumes=[
@@ -169,8 +214,14 @@ def _pod(engines: Engines, *, code: str) -> core.PodSpecArgsDict:
 
 
 def _container(engines: Engines) -> core.ContainerArgsDict:
-    plain = {"ENGINE_REQUEST": json.dumps(engines.request, sort_keys=True), "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    own = core.EnvVarSourceArgsDict(field_ref=core.ObjectFieldSelectorArgsDict(field_path="metadata.name"))
+    plain = {
+        "ENGINE_REQUEST": json.dumps(engines.request, sort_keys=True),
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    own = core.EnvVarSourceArgsDict(
+        field_ref=core.ObjectFieldSelectorArgsDict(field_path="metadata.name")
+    )
     return core.ContainerArgsDict(
         name="build",
         image=engines.image,
@@ -180,8 +231,11 @@ def _container(engines: Engines) -> core.ContainerArgsDict:
             *workload.environment(engines.spec, plain, {}, target=engines.site.target),
             core.EnvVarArgsDict(name="POD_NAME", value_from=own),
         ],
-        resources=workload.resources_of(engines.spec, engines.build.accelerators, engines.site.target),
-        # NVIDIA's container hook writes into the root file system when it adds the driver's libraries.
+        resources=workload.resources_of(
+            engines.spec, engines.build.accelerators, engines.site.target
+        ),
+        # NVIDIA's container hook writes into the root file system when it adds the driver's
+        # libraries.
         security_context=container_security(read_only_root=False),
         # The last lines of the log say why it failed, and `kubectl describe pod` then shows them.
         termination_message_policy="FallbackToLogsOnError",

@@ -1,4 +1,6 @@
-"""The models of a TensorRT-LLM repository and its files, named as in NVIDIA's templates: the engine with the steps around it."""
+"""The models of a TensorRT-LLM repository and its files, named as in NVIDIA's templates: the engine
+with the steps around it.
+"""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -17,7 +19,9 @@ ENGINE = "tensorrt_llm"
 ENSEMBLE = "ensemble"
 BLS = "tensorrt_llm_bls"
 _TABLE = table("components/serving/tensorrt_llm/tensors.toml")
-_TEXT, _TEXTS, _WORDS, _IDS, _INT, _BEAMS = (_TABLE["kinds"][name] for name in ("text", "texts", "words", "ids", "int", "beams"))
+_TEXT, _TEXTS, _WORDS, _IDS, _INT, _BEAMS = (
+    _TABLE["kinds"][name] for name in ("text", "texts", "words", "ids", "int", "beams")
+)
 _SAMPLING: dict[str, tuple[str, str]] = _TABLE["sampling"]
 _TOKENIZER_INPUTS, _TOKENIZER_OUTPUTS = (
     {own: (other, _TABLE["kinds"][kind]) for own, (other, kind) in _TABLE[name].items()}
@@ -40,7 +44,12 @@ class EngineModel(RepositoryModel):
     @property
     def inputs(self) -> Mapping[str, InputTensor]:
         """Inputs by name. Those of one value per request reach the engine without their axis."""
-        optional = {"end_id": _INT, "pad_id": _INT, "stop_words_list": _WORDS, "bad_words_list": _WORDS}
+        optional = {
+            "end_id": _INT,
+            "pad_id": _INT,
+            "stop_words_list": _WORDS,
+            "bad_words_list": _WORDS,
+        }
         sampling = {engine: _one(kind) for engine, kind in _SAMPLING.values()}
         tensors = {
             "input_ids": _IDS,
@@ -54,19 +63,31 @@ class EngineModel(RepositoryModel):
 
     @property
     def outputs(self) -> Mapping[str, OutputTensor]:
-        return {"output_ids": OutputTensor.model_validate(_BEAMS), "sequence_length": OutputTensor.model_validate(_IDS)}
+        return {
+            "output_ids": OutputTensor.model_validate(_BEAMS),
+            "sequence_length": OutputTensor.model_validate(_IDS),
+        }
 
     @property
     def streams(self) -> bool:
         return self.decoupled
 
 
-def models(spec: TensorrtLlmSpec, *, weights: str, engines: str) -> dict[str, EngineModel | PythonModel | EnsembleModel]:
-    """Return the repository's models by name; `weights` and `engines` are directories inside the pod."""
+def models(
+    spec: TensorrtLlmSpec, *, weights: str, engines: str
+) -> dict[str, EngineModel | PythonModel | EnsembleModel]:
+    """Return the repository's models by name; `weights` and `engines` are directories inside the
+    pod.
+    """
     return {
         "preprocessing": _preprocessing(spec, weights),
         ENGINE: EngineModel.model_validate(
-            {"maxBatchSize": spec.max_batch_size, "decoupled": spec.streaming, "engines": engines, "tokenizer": weights}
+            {
+                "maxBatchSize": spec.max_batch_size,
+                "decoupled": spec.streaming,
+                "engines": engines,
+                "tokenizer": weights,
+            }
         ),
         "postprocessing": _postprocessing(spec, weights),
         ENSEMBLE: _ensemble(spec),
@@ -79,7 +100,9 @@ PUBLIC = (BLS, ENSEMBLE)
 
 
 def payload(file: str) -> str:
-    return (files("inferplan.components.serving.tensorrt_llm") / "payload" / file).read_text(encoding="utf-8")
+    return (files("inferplan.components.serving.tensorrt_llm") / "payload" / file).read_text(
+        encoding="utf-8"
+    )
 
 
 def _preprocessing(spec: TensorrtLlmSpec, weights: str) -> PythonModel:
@@ -87,7 +110,10 @@ def _preprocessing(spec: TensorrtLlmSpec, weights: str) -> PythonModel:
         "preprocessing.py",
         maxBatchSize=spec.max_batch_size,
         instances=spec.preprocessing_instance_count,
-        input={"QUERY": _TEXT, **_optional({own: tensor for own, (_, tensor) in _TOKENIZER_INPUTS.items()})},
+        input={
+            "QUERY": _TEXT,
+            **_optional({own: tensor for own, (_, tensor) in _TOKENIZER_INPUTS.items()}),
+        },
         output={own: tensor for own, (_, tensor) in _TOKENIZER_OUTPUTS.items()},
         parameters={"tokenizer_dir": weights, "max_tokens": str(spec.max_tokens)},
     )
@@ -105,7 +131,9 @@ def _postprocessing(spec: TensorrtLlmSpec, weights: str) -> PythonModel:
 
 
 def _sampling(spec: TensorrtLlmSpec) -> dict[str, tuple[str, str]]:
-    """Return the sampling inputs of clients; a model that does not stream has no input to request it."""
+    """Return the sampling inputs of clients; a model that does not stream has no input to request
+    it.
+    """
     return {name: row for name, row in _SAMPLING.items() if spec.streaming or name != STREAM}
 
 
@@ -115,11 +143,18 @@ def _text_inputs(spec: TensorrtLlmSpec) -> dict[str, Any]:
 
 
 def _ensemble(spec: TensorrtLlmSpec) -> EnsembleModel:
-    tokenize = {"QUERY": "text_input", **{own: name for own, (name, _) in _TOKENIZER_INPUTS.items()}}
+    tokenize = {
+        "QUERY": "text_input",
+        **{own: name for own, (name, _) in _TOKENIZER_INPUTS.items()},
+    }
     tokenized = {own: engine for own, (engine, _) in _TOKENIZER_OUTPUTS.items()}
     generated = {"output_ids": "TOKENS_BATCH", "sequence_length": "SEQUENCE_LENGTH"}
     steps = [
-        {"modelName": "preprocessing", "inputMap": tokenize, "outputMap": {own: f"_{own}" for own in tokenized}},
+        {
+            "modelName": "preprocessing",
+            "inputMap": tokenize,
+            "outputMap": {own: f"_{own}" for own in tokenized},
+        },
         {
             "modelName": ENGINE,
             "inputMap": {
@@ -128,10 +163,16 @@ def _ensemble(spec: TensorrtLlmSpec) -> EnsembleModel:
             },
             "outputMap": {engine: f"_{own}" for engine, own in generated.items()},
         },
-        {"modelName": "postprocessing", "inputMap": {own: f"_{own}" for own in generated.values()}, "outputMap": {"OUTPUT": "text_output"}},
+        {
+            "modelName": "postprocessing",
+            "inputMap": {own: f"_{own}" for own in generated.values()},
+            "outputMap": {"OUTPUT": "text_output"},
+        },
     ]
     tensors = {"input": _text_inputs(spec), "output": {"text_output": _TEXTS}}
-    return EnsembleModel.model_validate({"kind": "ensemble", "maxBatchSize": spec.max_batch_size, **tensors, "steps": steps})
+    return EnsembleModel.model_validate(
+        {"kind": "ensemble", "maxBatchSize": spec.max_batch_size, **tensors, "steps": steps}
+    )
 
 
 def _bls(spec: TensorrtLlmSpec) -> PythonModel:
@@ -157,13 +198,19 @@ def _optional(tensors: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
     return {name: {**tensor, "optional": True} for name, tensor in tensors.items()}
 
 
-def repository_files(spec: TensorrtLlmSpec, *, weights: str, engines: str, target: NodeTarget) -> dict[str, str]:
-    """Return the repository's files by path; `weights` and `engines` are directories inside the pod."""
+def repository_files(
+    spec: TensorrtLlmSpec, *, weights: str, engines: str, target: NodeTarget
+) -> dict[str, str]:
+    """Return the repository's files by path; `weights` and `engines` are directories inside the
+    pod.
+    """
     placed: dict[str, str] = {}
     for name, model in models(spec, weights=weights, engines=engines).items():
         if isinstance(model, EngineModel):
             # The version directory must exist, and a ConfigMap has files only.
-            placed[f"{name}/{model.version}/engine.txt"] = "the engines are mounted beside the repository\n"
+            placed[f"{name}/{model.version}/engine.txt"] = (
+                "the engines are mounted beside the repository\n"
+            )
             placed[f"{name}/config.pbtxt"] = text_of(_engine(name, model, spec))
         else:
             placed |= triton.model_files(name, model, spec, weights=weights, target=target)

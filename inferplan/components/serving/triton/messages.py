@@ -10,11 +10,14 @@ from typing import Any
 
 @cache
 def messages() -> ModuleType:
-    """Return the generated module of `model_config.proto`. Raises ImportError when tritonclient is not installed."""
+    """Return the generated module of `model_config.proto`. Raises ImportError when tritonclient is
+    not installed.
+    """
     package = find_spec("tritonclient")
     if package is None or not package.submodule_search_locations:
         raise ImportError("tritonclient is not installed. Run make setup.")
-    # By path: importing the package would import grpc's generated services with it, which need grpc's own version.
+    # By path: importing the package would import grpc's generated services with it, which need
+    # grpc's own version.
     path = Path(next(iter(package.submodule_search_locations))) / "grpc" / "model_config_pb2.py"
     spec = spec_from_file_location("inferplan_triton_model_config", path)
     if spec is None or spec.loader is None:
@@ -25,7 +28,9 @@ def messages() -> ModuleType:
 
 
 def text_of(config: Mapping[str, Any]) -> str:
-    """Return the text of `config.pbtxt` for a ModelConfig in protobuf's JSON form; the same message gives the same bytes."""
+    """Return the text of `config.pbtxt` for a ModelConfig in protobuf's JSON form; the same message
+    gives the same bytes.
+    """
     from google.protobuf import json_format, text_format
 
     message = json_format.ParseDict(dict(config), messages().ModelConfig())
@@ -33,7 +38,9 @@ def text_of(config: Mapping[str, Any]) -> str:
 
 
 def config_of(text: str) -> Any:
-    """Return the ModelConfig of a `config.pbtxt`. Raises google.protobuf.text_format.ParseError with line and column."""
+    """Return the ModelConfig of a `config.pbtxt`. Raises google.protobuf.text_format.ParseError
+    with line and column.
+    """
     from google.protobuf import text_format
 
     return text_format.Parse(text, messages().ModelConfig())

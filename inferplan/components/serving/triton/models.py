@@ -1,4 +1,6 @@
-"""The kinds of models with declared tensors in a Triton repository: Python code, and files of other backends."""
+"""The kinds of models with declared tensors in a Triton repository: Python code, and files of other
+backends.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,15 @@ from inferplan.components.serving.triton.scheduling import (
     Warmup,
     check_preferred_sizes,
 )
-from inferplan.components.serving.triton.tensors import STREAM, InputTensor, OutputTensor, TensorName, can_request_streaming
+from inferplan.components.serving.triton.tensors import (
+    STREAM,
+    InputTensor,
+    OutputTensor,
+    TensorName,
+    can_request_streaming,
+)
 from inferplan.components.spec import Spec, rule
-from inferplan.components.storage.spec import RelativePath
+from inferplan.components.stores import RelativePath
 
 Inputs = Annotated[dict[TensorName, InputTensor], Field(min_length=1)]
 Outputs = Annotated[dict[TensorName, OutputTensor], Field(min_length=1)]
@@ -33,7 +41,9 @@ class RepositoryModel(Spec):
     """The settings of every model of a repository."""
 
     max_batch_size: Annotated[int, Field(ge=0, le=65_536)] = 0
-    """Maximum requests in one execution. With 0 the model does not batch, and its dims are whole shapes."""
+    """Maximum requests in one execution. With 0 the model does not batch, and its dims are whole
+    shapes.
+    """
     version: PositiveInt = 1
     """The number of the version that is written."""
     version_policy: VersionPolicy | None = None
@@ -42,7 +52,10 @@ class RepositoryModel(Spec):
     def _the_version_is_served(self) -> Iterator[str]:
         wanted = None if self.version_policy is None else self.version_policy.specific
         if wanted is not None and set(wanted) != {self.version}:
-            yield f"versionPolicy.specific is {wanted} and the repository holds version {self.version}. Write [{self.version}]."
+            yield (
+                f"versionPolicy.specific is {wanted} and the repository holds version"
+                f" {self.version}. Write [{self.version}]."
+            )
 
     @property
     def inputs(self) -> Mapping[str, InputTensor]:
@@ -86,14 +99,20 @@ class ExecutedModel(RepositoryModel):
     """A model that a backend executes: its instances, and the scheduling of its requests."""
 
     instances: Annotated[int, Field(ge=1, le=256)] | None = None
-    """Processes of this model in a replica. Default: one per accelerator, or one if the model uses none."""
+    """Processes of this model in a replica. Default: one per accelerator, or one if the model uses
+    none.
+    """
     dynamic_batching: DynamicBatching | None = None
     sequence_batching: SequenceBatching | None = None
     response_cache: bool = False
-    """Answers repeated requests from memory; requires responseCacheSize of the service. Triton 2.51 also caches failures, as empty answers."""
+    """Answers repeated requests from memory; requires responseCacheSize of the service. Triton 2.51
+    also caches failures, as empty answers.
+    """
     rate_limiter: RateLimiter | None = None
     warmup: list[Warmup] = []
-    parameters: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")], str] = {}
+    parameters: dict[
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")], str
+    ] = {}
     """Further parameters of the model; never a secret."""
 
     @property
@@ -112,11 +131,20 @@ class ExecutedModel(RepositoryModel):
             if batching is not None:
                 yield "sequenceBatching and dynamicBatching exclude each other. Remove one of them"
             if twice := sorted({each.name for each in sequences.control_input} & set(self.inputs)):
-                yield f"{', '.join(twice)} is an input and a controlInput. Remove it from input: Triton sends it"
-            check_preferred_sizes([] if sequences.oldest is None else sequences.oldest.preferred_batch_size, self.max_batch_size)
+                yield (
+                    f"{', '.join(twice)} is an input and a controlInput. Remove it from input:"
+                    " Triton sends it"
+                )
+            check_preferred_sizes(
+                [] if sequences.oldest is None else sequences.oldest.preferred_batch_size,
+                self.max_batch_size,
+            )
         if batching is not None:
             if self.max_batch_size == 0:
-                yield "dynamicBatching needs batches, and maxBatchSize is 0. Set maxBatchSize, or remove dynamicBatching."
+                yield (
+                    "dynamicBatching needs batches, and maxBatchSize is 0. Set maxBatchSize, or"
+                    " remove dynamicBatching."
+                )
             check_preferred_sizes(batching.preferred_batch_size, self.max_batch_size)
         if self.response_cache and self.streams:
             yield "responseCache holds single answers and this model streams. Remove one of them."
@@ -125,7 +153,9 @@ class ExecutedModel(RepositoryModel):
 
 
 class PythonModel(DeclaredTensors, ExecutedModel):
-    """A model of your own for Triton's python backend: a class TritonPythonModel, in code or in a file of the weights."""
+    """A model of your own for Triton's python backend: a class TritonPythonModel, in code or in a
+    file of the weights.
+    """
 
     kind: Literal["python"]
     code: Code | None = None
@@ -143,7 +173,10 @@ class PythonModel(DeclaredTensors, ExecutedModel):
         if (self.code is None) == (self.file is None):
             yield "a python model has its source in code or in file. Write one of them."
         if not self.decoupled and can_request_streaming(self.input):
-            yield f"the input {STREAM} requests streaming and decoupled is false. Write decoupled: true, or rename the input."
+            yield (
+                f"the input {STREAM} requests streaming and decoupled is false. Write decoupled:"
+                " true, or rename the input."
+            )
         if both := sorted(set(self.input) & set(self.output)):
             yield f"{', '.join(both)} is an input and an output. Rename one of them."
 
@@ -160,7 +193,8 @@ class PythonModel(DeclaredTensors, ExecutedModel):
         return self.device == "accelerator"
 
 
-# Kind: the name of the backend, the ending of its files, and its devices (triton-inference-server/backend README, 2026-08).
+# Kind: the name of the backend, the ending of its files, and its devices
+# (triton-inference-server/backend README, 2026-08).
 BACKENDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "onnx": ("onnxruntime", (".onnx",), ("accelerator", "cpu")),
     "tensorrt": ("tensorrt", (".plan", ".engine"), ("accelerator",)),
@@ -176,24 +210,36 @@ class _BackendModel(DeclaredTensors, ExecutedModel):
     output: Outputs
     """Outputs by name."""
     device: Device | None = None
-    """`accelerator` gives each instance an accelerator. Default: accelerator, if the backend can use one."""
+    """`accelerator` gives each instance an accelerator. Default: accelerator, if the backend can
+    use one.
+    """
 
 
 class FileModel(_BackendModel):
-    """A model in one file, with further files in the same directory: ONNX, a TensorRT plan, PyTorch, OpenVINO, or a forest for FIL."""
+    """A model in one file, with further files in the same directory: ONNX, a TensorRT plan,
+    PyTorch, OpenVINO, or a forest for FIL.
+    """
 
     kind: Literal["onnx", "tensorrt", "pytorch", "openvino", "fil"]
     """The format of the file, which decides the backend."""
     file: Annotated[RelativePath, StringConstraints(min_length=1)]
-    """The file below the weights' directory. The model sees its directory, so that files next to it are found."""
+    """The file below the weights' directory. The model sees its directory, so that files next to it
+    are found.
+    """
 
     @rule
     def _the_backend_reads_the_file(self) -> Iterator[str]:
         backend, endings, devices = BACKENDS[self.kind]
         if not self.file.endswith(endings):
-            yield f"file {self.file!r} is not a file of the {backend} backend. Expected a name that ends in {', '.join(endings)}"
+            yield (
+                f"file {self.file!r} is not a file of the {backend} backend. Expected a name that"
+                f" ends in {', '.join(endings)}"
+            )
         if self.device is not None and self.device not in devices:
-            yield f"device {self.device} is not available for kind {self.kind}. Use device: {devices[0]}, or remove it"
+            yield (
+                f"device {self.device} is not available for kind {self.kind}. Use device:"
+                f" {devices[0]}, or remove it"
+            )
 
     @property
     def backend(self) -> str:
@@ -209,10 +255,14 @@ class FileModel(_BackendModel):
 
 
 class CustomModel(_BackendModel):
-    """A model of a backend of your own, a C++ library of the image: /opt/tritonserver/backends/<backend>/libtriton_<backend>.so."""
+    """A model of a backend of your own, a C++ library of the image:
+    /opt/tritonserver/backends/<backend>/libtriton_<backend>.so.
+    """
 
     kind: Literal["custom"]
-    backend_name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$"), Field(alias="backend")]
+    backend_name: Annotated[
+        str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$"), Field(alias="backend")
+    ]
     """The name of the backend."""
     file: Annotated[RelativePath, StringConstraints(min_length=1)] | None = None
     """A file below the weights' directory, if the backend reads one."""

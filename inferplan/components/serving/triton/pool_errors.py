@@ -1,4 +1,6 @@
-"""Checks of a Triton service against its pool: backends that the image and the accelerators have, and instances that fit them."""
+"""Checks of a Triton service against its pool: backends that the image and the accelerators have,
+and instances that fit them.
+"""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -20,7 +22,9 @@ def pool_errors(
     build: builds.Build,
     accelerators: int,
 ) -> Iterator[SpecError]:
-    """Check `models` against the pool `target` and the image: the user's `image`, else the table's in `build`."""
+    """Check `models` against the pool `target` and the image: the user's `image`, else the table's
+    in `build`.
+    """
     if target.accelerator is None:
         return
     gaudi = on_gaudi(target)
@@ -29,20 +33,31 @@ def pool_errors(
     for name in vllm if gaudi else ():
         yield SpecError(
             ("repository", name, "kind"),
-            f"Triton's vllm backend has no build for {target.accelerator.name}: its last one was made of a fork of vLLM that ended in 2025-10; "
-            "use engine: vllm, or kind: textGeneration",
+            f"Triton's vllm backend has no build for {target.accelerator.name}: its last one was"
+            " made of a fork of vLLM that ended in 2025-10; use engine: vllm, or kind:"
+            " textGeneration",
         )
-    yield from _backend_errors(executed, image or builds.in_build(target.accelerator.engine("triton").image or "", build), gaudi=gaudi)
+    yield from _backend_errors(
+        executed,
+        image or builds.in_build(target.accelerator.engine("triton").image or "", build),
+        gaudi=gaudi,
+    )
     if image is not None:
         needs_vllm = bool(vllm) or "vllm" in libraries
         lacks_torch = builds.lacks_torch(image) if libraries else None
         if (problem := builds.fault_of(image, "vllm") if needs_vllm else lacks_torch) is not None:
             yield SpecError(("image",), problem)
-    instances = {name: model.instances or accelerators for name, model in executed.items() if model.on_accelerators}
+    instances = {
+        name: model.instances or accelerators
+        for name, model in executed.items()
+        if model.on_accelerators
+    }
     yield from _instance_errors(instances, accelerators, target, gaudi=gaudi)
 
 
-def _instance_errors(instances: Mapping[str, int], accelerators: int, target: NodeTarget, *, gaudi: bool) -> Iterator[SpecError]:
+def _instance_errors(
+    instances: Mapping[str, int], accelerators: int, target: NodeTarget, *, gaudi: bool
+) -> Iterator[SpecError]:
     for name, count in instances.items():
         if not gaudi and count % accelerators:
             yield SpecError(
@@ -52,26 +67,35 @@ def _instance_errors(instances: Mapping[str, int], accelerators: int, target: No
             )
     needed = sum(instances.values())
     if gaudi and needed > accelerators:
-        remedy = f"Set accelerators: {needed}, or fewer instances" if needed <= target.capacity.accelerators else "Set fewer instances"
+        remedy = (
+            f"Set accelerators: {needed}, or fewer instances"
+            if needed <= target.capacity.accelerators
+            else "Set fewer instances"
+        )
         yield SpecError(
             ("repository",),
-            f"on {target.accelerator and target.accelerator.name} each instance holds one accelerator, and {', '.join(instances)} have "
-            f"{needed} instances for {accelerators} accelerators. {remedy}",
+            f"on {target.accelerator and target.accelerator.name} each instance holds one"
+            f" accelerator, and {', '.join(instances)} have {needed} instances for {accelerators}"
+            f" accelerators. {remedy}",
         )
 
 
-def _backend_errors(models: Mapping[str, ExecutedModel], image: str, *, gaudi: bool) -> Iterator[SpecError]:
+def _backend_errors(
+    models: Mapping[str, ExecutedModel], image: str, *, gaudi: bool
+) -> Iterator[SpecError]:
     """Check that the accelerators and `image` have the backends of `models`."""
     backends = backends_of(image)
     for name, model in models.items():
         if gaudi and model.on_accelerators and model.backend != "python":
             yield SpecError(
                 ("repository", name, "device"),
-                f"The {model.backend} backend has no build for Gaudi. Use device: cpu, or a pool of NVIDIA accelerators",
+                f"The {model.backend} backend has no build for Gaudi. Use device: cpu, or a pool of"
+                " NVIDIA accelerators",
             )
         elif isinstance(model, FileModel) and backends and model.backend not in backends:
             yield SpecError(
                 ("repository", name, "kind"),
-                f"{image!r} does not have the {model.backend} backend. It has {', '.join(backends)}. "
-                "Set image to one that has it, or serve the model in a service of its own",
+                f"{image!r} does not have the {model.backend} backend. It has"
+                f" {', '.join(backends)}. Set image to one that has it, or serve the model in a"
+                " service of its own",
             )

@@ -1,4 +1,6 @@
-"""Scheduling of Triton's models, in the words of its ModelConfig message: batches, sequences, versions, rate limits, warm-up."""
+"""Scheduling of Triton's models, in the words of its ModelConfig message: batches, sequences,
+versions, rate limits, warm-up.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -12,7 +14,10 @@ from inferplan.components.spec import Spec, rule
 def check_preferred_sizes(sizes: Sequence[int], maximum: int) -> None:
     """Raise ValueError if a batch of one of `sizes` is larger than `maximum`."""
     if large := [size for size in sizes if size > maximum]:
-        raise ValueError(f"preferredBatchSize {large} is above maxBatchSize {maximum}. Lower it, or raise maxBatchSize.")
+        raise ValueError(
+            f"preferredBatchSize {large} is above maxBatchSize {maximum}. Lower it, or raise"
+            " maxBatchSize."
+        )
 
 
 class DynamicBatching(Spec):
@@ -37,8 +42,9 @@ class DynamicBatching(Spec):
     def _the_default_is_a_level(self) -> Iterator[str]:
         if self.priority_levels and not 1 <= self.default_priority_level <= self.priority_levels:
             yield (
-                f"defaultPriorityLevel is {self.default_priority_level} and there are {self.priority_levels} priorityLevels; "
-                f"write a level from 1 to {self.priority_levels}"
+                f"defaultPriorityLevel is {self.default_priority_level} and there are"
+                f" {self.priority_levels} priorityLevels; write a level from 1 to"
+                f" {self.priority_levels}"
             )
 
     def message(self) -> dict[str, Any]:
@@ -49,7 +55,9 @@ class DynamicBatching(Spec):
 
 
 class VersionPolicy(Spec):
-    """The versions of a model that are served, by exactly one of the fields. Default: the newest version."""
+    """The versions of a model that are served, by exactly one of the fields. Default: the newest
+    version.
+    """
 
     latest: PositiveInt | None = None
     """Number of newest versions."""
@@ -62,7 +70,10 @@ class VersionPolicy(Spec):
     def _one_policy(self) -> Iterator[str]:
         fields = sorted(self.model_fields_set)
         if len(fields) != 1:
-            yield f"versionPolicy names {', '.join(fields) or 'nothing'}. Write one of latest, all, specific."
+            yield (
+                f"versionPolicy names {', '.join(fields) or 'nothing'}. Write one of latest, all,"
+                " specific."
+            )
 
     def message(self) -> dict[str, Any]:
         if self.latest is not None:
@@ -71,16 +82,22 @@ class VersionPolicy(Spec):
 
 
 class RateLimiter(Spec):
-    """The server's shared resources that one execution of the model uses; the server limits executions by them."""
+    """The server's shared resources that one execution of the model uses; the server limits
+    executions by them.
+    """
 
-    resources: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")], PositiveInt] = {}
+    resources: dict[
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")], PositiveInt
+    ] = {}
     """Amounts of an execution, by the name of the resource."""
     priority: NonNegativeInt = 0
     """A model of priority 2 executes half as often as one of priority 1."""
 
 
 class Warmup(Spec):
-    """A request that the server sends to itself before the model is ready: random numbers, or zeros for text."""
+    """A request that the server sends to itself before the model is ready: random numbers, or zeros
+    for text.
+    """
 
     batch_size: NonNegativeInt = 0
     """0 for a model that does not batch."""
@@ -92,21 +109,41 @@ class Warmup(Spec):
     def check(self, inputs: Mapping[str, InputTensor], max_batch_size: int) -> None:
         """Raise ValueError unless the request fits a model with `inputs` and `max_batch_size`."""
         stray = sorted(set(self.dims) - set(inputs))
-        missing = sorted(name for name, tensor in inputs.items() if not tensor.optional and name not in self.dims)
+        missing = sorted(
+            name for name, tensor in inputs.items() if not tensor.optional and name not in self.dims
+        )
         if stray or missing:
-            raise ValueError(f"warmup needs dims for {', '.join(missing) or 'nothing more'} and has stray {', '.join(stray) or 'none'}")
+            raise ValueError(
+                f"warmup needs dims for {', '.join(missing) or 'nothing more'} and has stray"
+                f" {', '.join(stray) or 'none'}"
+            )
         if self.batch_size > max_batch_size:
-            raise ValueError(f"warmup.batchSize {self.batch_size} is above maxBatchSize {max_batch_size}. Lower it.")
+            raise ValueError(
+                f"warmup.batchSize {self.batch_size} is above maxBatchSize {max_batch_size}."
+                " Lower it."
+            )
         if max_batch_size and not self.batch_size:
-            raise ValueError(f"warmup.batchSize is 0 and the model batches. Write 1 to {max_batch_size}.")
+            raise ValueError(
+                f"warmup.batchSize is 0 and the model batches. Write 1 to {max_batch_size}."
+            )
         for name, dims in self.dims.items():
             wanted = inputs[name].dims
-            if len(dims) != len(wanted) or any(size not in (-1, dim) for size, dim in zip(wanted, dims, strict=True)):
-                raise ValueError(f"warmup.dims.{name} is {dims} and the input's dims are {wanted}. Write a shape that fits them.")
+            if len(dims) != len(wanted) or any(
+                size not in (-1, dim) for size, dim in zip(wanted, dims, strict=True)
+            ):
+                raise ValueError(
+                    f"warmup.dims.{name} is {dims} and the input's dims are {wanted}. Write a shape"
+                    " that fits them."
+                )
 
 
 _VALUES = ("int32_false_true", "fp32_false_true", "bool_false_true")
-ControlKind = Literal["CONTROL_SEQUENCE_START", "CONTROL_SEQUENCE_READY", "CONTROL_SEQUENCE_END", "CONTROL_SEQUENCE_CORRID"]
+ControlKind = Literal[
+    "CONTROL_SEQUENCE_START",
+    "CONTROL_SEQUENCE_READY",
+    "CONTROL_SEQUENCE_END",
+    "CONTROL_SEQUENCE_CORRID",
+]
 
 
 class Control(Spec):
@@ -127,9 +164,15 @@ class Control(Spec):
     def _one_form(self) -> Iterator[str]:
         values = sum(getattr(self, name) is not None for name in _VALUES)
         if self.kind == "CONTROL_SEQUENCE_CORRID" and (values or self.data_type is None):
-            yield "CONTROL_SEQUENCE_CORRID is a number or a text. Set dataType only, for example TYPE_UINT64"
+            yield (
+                "CONTROL_SEQUENCE_CORRID is a number or a text. Set dataType only, for example"
+                " TYPE_UINT64"
+            )
         if self.kind != "CONTROL_SEQUENCE_CORRID" and (values != 1 or self.data_type is not None):
-            yield f"{self.kind} has two values. Set one of int32FalseTrue, fp32FalseTrue, boolFalseTrue, for example [0, 1]"
+            yield (
+                f"{self.kind} has two values. Set one of int32FalseTrue, fp32FalseTrue,"
+                " boolFalseTrue, for example [0, 1]"
+            )
 
 
 class ControlInput(Spec):

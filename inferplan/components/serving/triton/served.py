@@ -1,11 +1,20 @@
-"""The settings of every model behind a tritonserver that inferplan starts: ports, metrics, and loading once, at start."""
+"""The settings of every model behind a tritonserver that inferplan starts: ports, metrics, and
+loading once, at start.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from inferplan.components.serving.scaling_spec import PODS, QUEUE_TIME, Query, ReplicaRange, ScalingSignals, Signal
+from inferplan.components.serving.scaling_spec import (
+    PODS,
+    QUEUE_TIME,
+    Query,
+    ReplicaRange,
+    ScalingSignals,
+    Signal,
+)
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.spec import Spec, rule
 
@@ -34,14 +43,19 @@ class TritonPorts(Spec):
     @rule
     def _ports_differ(self) -> Iterator[str]:
         if len({self.http, self.grpc, self.metrics}) < 3:
-            yield f"http {self.http}, grpc {self.grpc} and metrics {self.metrics} are not three ports. Use each once."
+            yield (
+                f"http {self.http}, grpc {self.grpc} and metrics {self.metrics} are not three"
+                " ports. Use each once."
+            )
 
 
 class TritonMetrics(Spec):
     """Metrics in addition to the counters of the server."""
 
     histogram_latencies: bool = False
-    """Adds histograms of latencies; for models that stream, the latency of the first response (Triton 24.12 and newer)."""
+    """Adds histograms of latencies; for models that stream, the latency of the first response
+    (Triton 24.12 and newer).
+    """
     summary_latencies: bool = False
     """Adds quantiles of latencies."""
     interval_ms: Annotated[int, Field(ge=100, le=600_000)] | None = None
@@ -64,7 +78,9 @@ class TritonServed(ServedModel):
 
     @property
     def has_whole_configs(self) -> bool:
-        """True if every config.pbtxt is complete, so that Triton must not derive missing parts from the models."""
+        """True if every config.pbtxt is complete, so that Triton must not derive missing parts from
+        the models.
+        """
         return True
 
     @property

@@ -1,7 +1,9 @@
-"""A model repository behind Triton Inference Server, on NVIDIA or Gaudi: arguments and files. The objects are those of every model.
+"""A model repository behind Triton Inference Server, on NVIDIA or Gaudi: arguments and files. The
+objects are those of every model.
 
-With `frontend: openai`, Triton's own OpenAI frontend serves models of the vllm backend: a Python process that runs the server inside itself.
-Its options, routes and restrictions: python/openai (main.py, api_restriction.py, README.md) of triton-inference-server/server, v2.71.0.
+With `frontend: openai`, Triton's own OpenAI frontend serves models of the vllm backend: a Python
+process that runs the server inside itself. Its options, routes and restrictions: python/openai
+(main.py, api_restriction.py, README.md) of triton-inference-server/server, v2.71.0.
 """
 
 from collections.abc import Iterable
@@ -9,7 +11,13 @@ from dataclasses import replace
 
 import pulumi
 
-from inferplan.components.handles import Endpoint, EndpointProtocol, ModelMount, SecretRef, TextTensors
+from inferplan.components.handles import (
+    Endpoint,
+    EndpointProtocol,
+    ModelMount,
+    SecretRef,
+    TextTensors,
+)
 from inferplan.components.kubernetes import core
 from inferplan.components.serving import workload
 from inferplan.components.serving.engine import Site, TraceSink, mounted_weights, openai_endpoint
@@ -23,7 +31,14 @@ from inferplan.components.serving.triton.served import TritonPorts, TritonServed
 from inferplan.components.serving.triton.spec import TritonSpec
 from inferplan.components.serving.triton.text_models import VllmModel
 from inferplan.components.serving.vllm.engine_args import VLLM_ENVIRONMENT
-from inferplan.components.serving.volumes import CACHE, FILES_VOLUME, MODELS, model_mounts, model_volumes, read_only_mount
+from inferplan.components.serving.volumes import (
+    CACHE,
+    FILES_VOLUME,
+    MODELS,
+    model_mounts,
+    model_volumes,
+    read_only_mount,
+)
 
 # All APIs that Triton can restrict, except health, which the kubelet reads without a key.
 GUARDED = "inference,metadata,model-config,model-repository,shared-memory,statistics,trace,logging"
@@ -41,16 +56,32 @@ _MAX_TOKENS = 256
 _GUARDED_BY_FRONTEND = "inference,model-repository"
 
 
-def serve(name: str, spec: TritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
+def serve(
+    name: str, spec: TritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None
+) -> Endpoint:
     exported = endpoint(name, spec, site.server_key)
-    return ModelService(name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts).endpoint
+    return ModelService(
+        name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts
+    ).endpoint
 
 
 def endpoint(name: str, spec: TritonSpec, server_key: SecretRef) -> Endpoint:
     if spec.frontend == "openai":
-        names = (*spec.models, *(f"{model}{_LORA_SEPARATOR}{adapter}" for model, adapter in _adapters(spec)))
-        return openai_endpoint(name, spec, port=spec.ports.http, served_names=names, server_key=server_key, health_path=_FRONTEND_READY)
-    return triton_endpoint(name, spec, spec.ports, server_key=server_key, served_names=spec.public, texts=spec.texts)
+        names = (
+            *spec.models,
+            *(f"{model}{_LORA_SEPARATOR}{adapter}" for model, adapter in _adapters(spec)),
+        )
+        return openai_endpoint(
+            name,
+            spec,
+            port=spec.ports.http,
+            served_names=names,
+            server_key=server_key,
+            health_path=_FRONTEND_READY,
+        )
+    return triton_endpoint(
+        name, spec, spec.ports, server_key=server_key, served_names=spec.public, texts=spec.texts
+    )
 
 
 def triton_endpoint(
@@ -84,11 +115,18 @@ def triton_endpoint(
 
 def _adapters(spec: TritonSpec) -> list[tuple[str, str]]:
     """Return each adapter after the name of its model."""
-    return [(name, adapter) for name, model in spec.models.items() if isinstance(model, VllmModel) for adapter in model.adapter_names]
+    return [
+        (name, adapter)
+        for name, model in spec.models.items()
+        if isinstance(model, VllmModel)
+        for adapter in model.adapter_names
+    ]
 
 
 def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
-    """Return tritonserver, or its OpenAI frontend, on the repository in a ConfigMap. Raises TypeError for weights in a bucket."""
+    """Return tritonserver, or its OpenAI frontend, on the repository in a ConfigMap. Raises
+    TypeError for weights in a bucket.
+    """
     mount = mounted_weights(name, spec, site)
     weights, key = f"{MODELS}/{name}", f"$({KEY_VARIABLE})"
     image = workload.image_of(spec, site.target)
@@ -101,7 +139,12 @@ def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
         ports=spec.ports.model_dump(),
         ready_path=_READY,
         live_path=LIVE,
-        env={"HF_HOME": f"{CACHE}/huggingface", **VLLM_ENVIRONMENT, **torch_environment(site.target, libraries=spec.libraries), **trusted},
+        env={
+            "HF_HOME": f"{CACHE}/huggingface",
+            **VLLM_ENVIRONMENT,
+            **torch_environment(site.target, libraries=spec.libraries),
+            **trusted,
+        },
         secret_env={KEY_VARIABLE: site.server_key},
         volumes=model_volumes(mount),
         mounts=_mounts(spec, mount, weights),
@@ -120,7 +163,9 @@ def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
 
 
 def server_args(spec: TritonServed, *, repository: str = REPOSITORY) -> list[str]:
-    """Return the arguments of `tritonserver`, in a fixed order, so that an unchanged model shows no change."""
+    """Return the arguments of `tritonserver`, in a fixed order, so that an unchanged model shows no
+    change.
+    """
     arguments = [
         f"--model-repository={repository}",
         "--model-control-mode=none",
@@ -131,7 +176,10 @@ def server_args(spec: TritonServed, *, repository: str = REPOSITORY) -> list[str
         f"--exit-timeout-secs={spec.drain_seconds}",
         f"--model-load-thread-count={spec.model_load_thread_count}",
     ]
-    metrics = {"histogram_latencies": spec.metrics.histogram_latencies, "summary_latencies": spec.metrics.summary_latencies}
+    metrics = {
+        "histogram_latencies": spec.metrics.histogram_latencies,
+        "summary_latencies": spec.metrics.summary_latencies,
+    }
     arguments += [f"--metrics-config={name}=true" for name, on in metrics.items() if on]
     if spec.metrics.interval_ms is not None:
         arguments.append(f"--metrics-interval-ms={spec.metrics.interval_ms}")
@@ -139,18 +187,30 @@ def server_args(spec: TritonServed, *, repository: str = REPOSITORY) -> list[str
 
 
 def trace_args(name: str, tracing: TraceSink | None) -> list[str]:
-    """Return the arguments that send the times of every n-th request to a collector (docs/user_guide/trace.md, v2.71.0)."""
+    """Return the arguments that send the times of every n-th request to a collector
+    (docs/user_guide/trace.md, v2.71.0).
+    """
     if tracing is None:
         return []
     rate = max(1, round(100 / tracing.percent))
-    settings = ("mode=opentelemetry", f"rate={rate}", "level=TIMESTAMPS", f"opentelemetry,url={tracing.url}")
-    return [f"--trace-config={each}" for each in (*settings, f"opentelemetry,resource=service.name={name}")]
+    settings = (
+        "mode=opentelemetry",
+        f"rate={rate}",
+        "level=TIMESTAMPS",
+        f"opentelemetry,url={tracing.url}",
+    )
+    return [
+        f"--trace-config={each}"
+        for each in (*settings, f"opentelemetry,resource=service.name={name}")
+    ]
 
 
 def key_args(key: str) -> list[str]:
-    """Return the arguments that require `key` in every call except health checks; in a pod it is a variable that the kubelet expands.
+    """Return the arguments that require `key` in every call except health checks; in a pod it is a
+    variable that the kubelet expands.
 
-    Triton takes keys as arguments only, so the value shows in the container's own process list, and nowhere in the cluster.
+    Triton takes keys as arguments only, so the value shows in the container's own process list, and
+    nowhere in the cluster.
     """
     restriction = f"{GUARDED}:{KEY_HEADER}=Bearer {key}"
     return [f"--http-restricted-api={restriction}", f"--grpc-restricted-protocol={restriction}"]
@@ -170,11 +230,15 @@ def _frontend_args(spec: TritonSpec, *, weights: str, key: str) -> list[str]:
     ]
 
 
-def _mounts(spec: TritonSpec, weights: ModelMount | None, path: str) -> list[core.VolumeMountArgsDict]:
-    """Return the mounts of the weights or the existing repository, and of each model that the stack file describes.
+def _mounts(
+    spec: TritonSpec, weights: ModelMount | None, path: str
+) -> list[core.VolumeMountArgsDict]:
+    """Return the mounts of the weights or the existing repository, and of each model that the stack
+    file describes.
 
-    Each model has a mount of its own: the kubelet keeps links and dated directories next to them, which Triton would take for models. A
-    model in a file gets the directory of the file as its version, and its configuration as a single file next to it.
+    Each model has a mount of its own: the kubelet keeps links and dated directories next to them,
+    which Triton would take for models. A model in a file gets the directory of the file as its
+    version, and its configuration as a single file next to it.
     """
     if spec.existing is not None:
         return model_mounts(REPOSITORY, weights)
@@ -184,11 +248,18 @@ def _mounts(spec: TritonSpec, weights: ModelMount | None, path: str) -> list[cor
         if file is None or weights is None:
             mounts.append(repository_mount(name))
             continue
-        directory = replace(weights, sub_path="/".join(filter(None, (weights.sub_path, file.rpartition("/")[0]))))
-        mounts += [repository_mount(f"{name}/config.pbtxt"), *model_mounts(f"{REPOSITORY}/{name}/{model.version}", directory)]
+        directory = replace(
+            weights, sub_path="/".join(filter(None, (weights.sub_path, file.rpartition("/")[0])))
+        )
+        mounts += [
+            repository_mount(f"{name}/config.pbtxt"),
+            *model_mounts(f"{REPOSITORY}/{name}/{model.version}", directory),
+        ]
     return mounts
 
 
 def repository_mount(path: str) -> core.VolumeMountArgsDict:
-    """Return the mount of a directory or file of the ConfigMap in the repository, without its neighbours."""
+    """Return the mount of a directory or file of the ConfigMap in the repository, without its
+    neighbours.
+    """
     return read_only_mount(FILES_VOLUME, f"{REPOSITORY}/{path}", path)

@@ -1,4 +1,6 @@
-"""Tensors of Triton's models in the words of its ModelConfig message, and the tensors that clients send and receive."""
+"""Tensors of Triton's models in the words of its ModelConfig message, and the tensors that clients
+send and receive.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, TypeVar
@@ -27,7 +29,11 @@ _INTEGERS = {f"TYPE_{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 3
 ModelName = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*$", max_length=128),
-    Field(description="A model's name in the repository, and in its URLs: letters, digits, '_', '-', '.'."),
+    Field(
+        description=(
+            "A model's name in the repository, and in its URLs: letters, digits, '_', '-', '.'."
+        )
+    ),
 ]
 
 
@@ -37,7 +43,9 @@ class OutputTensor(Spec):
     data_type: DataType
     """The type of its elements, as ModelConfig spells it."""
     dims: Dims
-    """The shape without the batch axis, -1 for a size that varies; with maxBatchSize 0 the whole shape."""
+    """The shape without the batch axis, -1 for a size that varies; with maxBatchSize 0 the whole
+    shape.
+    """
 
     @rule
     def _no_dimension_is_empty(self) -> Iterator[str]:
@@ -55,20 +63,36 @@ class InputTensor(OutputTensor):
 Declared = TypeVar("Declared", bound=OutputTensor)
 
 
-def tensors(kind: type[Declared], types: Mapping[str, str], *, dims: Sequence[int] = (1,), **fields: bool) -> dict[str, Declared]:
-    """Return tensors of `kind` by name, each of its type among `types` and with the same `dims` and `fields`."""
-    return {name: kind.model_validate({"dataType": data_type, "dims": list(dims), **fields}) for name, data_type in types.items()}
+def tensors(
+    kind: type[Declared], types: Mapping[str, str], *, dims: Sequence[int] = (1,), **fields: bool
+) -> dict[str, Declared]:
+    """Return tensors of `kind` by name, each of its type among `types` and with the same `dims` and
+    `fields`.
+    """
+    return {
+        name: kind.model_validate({"dataType": data_type, "dims": list(dims), **fields})
+        for name, data_type in types.items()
+    }
 
 
 def can_request_streaming(inputs: Mapping[str, InputTensor]) -> bool:
-    """Return True if a request can turn streaming on, by the input that every text model here has for that."""
+    """Return True if a request can turn streaming on, by the input that every text model here has
+    for that.
+    """
     return STREAM in inputs and inputs[STREAM].data_type == "TYPE_BOOL"
 
 
 def text_tensors(
-    name: str, inputs: Mapping[str, InputTensor], outputs: Mapping[str, OutputTensor], *, batches: bool, decoupled: bool
+    name: str,
+    inputs: Mapping[str, InputTensor],
+    outputs: Mapping[str, OutputTensor],
+    *,
+    batches: bool,
+    decoupled: bool,
 ) -> TextTensors | None:
-    """Return the tensors of a prompt and its answer, `decoupled` if the answer may be streamed. None if there is a `text_problem`."""
+    """Return the tensors of a prompt and its answer, `decoupled` if the answer may be streamed.
+    None if there is a `text_problem`.
+    """
     if text_problem(inputs, outputs):
         return None
     prompt = next(key for key, tensor in inputs.items() if _is_prompt(tensor))
@@ -87,37 +111,62 @@ def text_tensors(
 
 
 def text_problem(inputs: Mapping[str, InputTensor], outputs: Mapping[str, OutputTensor]) -> str:
-    """Return the inputs or outputs that keep a model from taking one prompt and answering with text; empty if none do."""
+    """Return the inputs or outputs that keep a model from taking one prompt and answering with
+    text; empty if none do.
+    """
     prompts = [key for key, tensor in inputs.items() if _is_prompt(tensor)]
     others = [
         f"{key} ({tensor.data_type})"
         for key, tensor in inputs.items()
-        if not tensor.optional and key not in prompts and not (key == _TOKENS and tensor.data_type in _INTEGERS)
+        if not tensor.optional
+        and key not in prompts
+        and not (key == _TOKENS and tensor.data_type in _INTEGERS)
     ]
     texts = [key for key, tensor in outputs.items() if tensor.data_type == _TEXT]
     if others:
         return f"requires {', '.join(others)}"
     if len(prompts) != 1:
-        return f"requires {len(prompts)} {_TEXT} inputs: {', '.join(prompts)}" if prompts else f"requires no {_TEXT} input"
+        return (
+            f"requires {len(prompts)} {_TEXT} inputs: {', '.join(prompts)}"
+            if prompts
+            else f"requires no {_TEXT} input"
+        )
     if len(_answer(outputs)) != 1:
-        return f"has {len(texts)} {_TEXT} outputs, none of them {_ANSWER}" if texts else f"has no {_TEXT} output"
+        return (
+            f"has {len(texts)} {_TEXT} outputs, none of them {_ANSWER}"
+            if texts
+            else f"has no {_TEXT} output"
+        )
     return ""
 
 
 def model_tensors(
-    name: str, inputs: Mapping[str, InputTensor], outputs: Mapping[str, OutputTensor], *, batches: bool, decoupled: bool
+    name: str,
+    inputs: Mapping[str, InputTensor],
+    outputs: Mapping[str, OutputTensor],
+    *,
+    batches: bool,
+    decoupled: bool,
 ) -> ModelTensors:
     """Return the inputs and outputs of one request, in the datatypes of KServe's protocol."""
     return ModelTensors(
         model=name,
-        inputs=tuple(_tensor(key, each, batches=batches, optional=each.optional) for key, each in inputs.items()),
+        inputs=tuple(
+            _tensor(key, each, batches=batches, optional=each.optional)
+            for key, each in inputs.items()
+        ),
         outputs=tuple(_tensor(key, each, batches=batches) for key, each in outputs.items()),
         decoupled=decoupled,
     )
 
 
 def _tensor(name: str, tensor: OutputTensor, *, batches: bool, optional: bool = False) -> Tensor:
-    return Tensor(name=name, datatype=_datatype(tensor), shape=_shape(tensor, batches=batches), optional=optional)
+    return Tensor(
+        name=name,
+        datatype=_datatype(tensor),
+        shape=_shape(tensor, batches=batches),
+        optional=optional,
+    )
 
 
 def _datatype(tensor: OutputTensor) -> str:

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveInt, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from inferplan.components.nodes.accelerators import Accelerator
 from inferplan.components.serving.model_parts import CpuBuild
 from inferplan.components.serving.parallel import ParallelSizes
 from inferplan.components.serving.pod_settings import RESERVED_ENV
 from inferplan.components.spec import rule
-from inferplan.components.storage.spec import RelativePath
+from inferplan.components.stores import RelativePath
+from inferplan.hardware.accelerators import Accelerator
 from inferplan.tables import table
 
 VERSION = "0.32.0"
@@ -21,16 +21,27 @@ VERSION = "0.32.0"
 _TABLE = table("components/serving/vllm/engine_args.toml")
 VLLM_OPTIONS: dict[str, list[str]] = _TABLE["options"]
 DECIDED: dict[str, str] = _TABLE["decided"]
-# A model that is small enough for a laptop needs little; by default the engine takes half of the memory.
-CPU_BUILD = CpuBuild(program="vllm", lacks=frozenset(_TABLE["cpu"]["lacks"]), environment={"VLLM_CPU_KVCACHE_SPACE": "1"})
+# A model that is small enough for a laptop needs little; by default the engine takes half of the
+# memory.
+CPU_BUILD = CpuBuild(
+    program="vllm",
+    lacks=frozenset(_TABLE["cpu"]["lacks"]),
+    environment={"VLLM_CPU_KVCACHE_SPACE": "1"},
+)
 # Of every process that runs vLLM's engine. The cache is on a writable volume (volumes.CACHE).
-VLLM_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "VLLM_CACHE_ROOT": "/cache/vllm", "VLLM_NO_USAGE_STATS": "1"}
+VLLM_ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_CACHE_ROOT": "/cache/vllm",
+    "VLLM_NO_USAGE_STATS": "1",
+}
 MEMORY_SHARE = 0.92
 """vLLM's default of gpu_memory_utilization (0.33.0)."""
 EngineArgName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=80)]
 EngineArgValue = bool | int | float | str
 LoraName = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128), Field(description="The name of an adapter.")
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128),
+    Field(description="The name of an adapter."),
 ]
 VLLM_RESERVED_ENV = {
     **RESERVED_ENV,
@@ -52,10 +63,17 @@ class VllmEngineArgs(ParallelSizes):
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
     """Share of the device memory that vLLM may use; vLLM's default is 0.92 (0.33.0)."""
     dtype: Literal["auto", "bfloat16", "float", "float16", "float32", "half"] | None = None
-    """The data type of weights. Default: bfloat16 on Gaudi, half on accelerators without bfloat16, vLLM's choice elsewhere."""
-    quantization: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]+$", max_length=40)] | None = None
-    """The quantization of the weights as vLLM names it (fp8, awq, ...). Default: the checkpoint's."""
-    kv_cache_dtype: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$", max_length=40)] | None = None
+    """The data type of weights. Default: bfloat16 on Gaudi, half on accelerators without bfloat16,
+    vLLM's choice elsewhere.
+    """
+    quantization: (
+        Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]+$", max_length=40)] | None
+    ) = None
+    """The quantization of the weights as vLLM names it (fp8, awq, ...). Default: the checkpoint's.
+    """
+    kv_cache_dtype: (
+        Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$", max_length=40)] | None
+    ) = None
     """The data type of the KV cache as vLLM names it (fp8, ...). Default: the model's own."""
     block_size: PositiveInt | None = None
     """Tokens in a block of the KV cache. Default: 128 on Gaudi, vLLM's choice elsewhere."""
@@ -74,26 +92,41 @@ class VllmEngineArgs(ParallelSizes):
 
     @rule
     def _bounds_of_adapters_need_adapters(self) -> Iterator[str]:
-        stray = [field for field, value in (("maxLoraRank", self.max_lora_rank), ("maxLoras", self.max_loras)) if value is not None]
+        stray = [
+            field
+            for field, value in (("maxLoraRank", self.max_lora_rank), ("maxLoras", self.max_loras))
+            if value is not None
+        ]
         if stray and not self.adapter_names:
-            yield f"{' and '.join(stray)} bound adapters, and there are none. Add some, or remove it."
+            yield (
+                f"{' and '.join(stray)} bound adapters, and there are none. Add some, or remove it."
+            )
 
     def options(self, accelerator: Accelerator | None) -> dict[str, str | int | float]:
-        """Return the values of the fields in VLLM_OPTIONS that are set, here or by default on the kind of `accelerator`."""
-        return defaults_on(accelerator) | {field: value for field in VLLM_OPTIONS if (value := getattr(self, field)) is not None}
+        """Return the values of the fields in VLLM_OPTIONS that are set, here or by default on the
+        kind of `accelerator`.
+        """
+        return defaults_on(accelerator) | {
+            field: value for field in VLLM_OPTIONS if (value := getattr(self, field)) is not None
+        }
 
 
 def defaults_on(accelerator: Accelerator | None) -> dict[str, str | int | float]:
     if accelerator is None:
         return {}
     if accelerator.vendor == "habana":
-        # The values of every configuration that vllm-gaudi lists as validated (README and .cd/, 2026-08).
+        # The values of every configuration that vllm-gaudi lists as validated (README and .cd/,
+        # 2026-08).
         return {"dtype": "bfloat16", "block_size": 128}
     return {} if accelerator.bfloat16 else {"dtype": "half"}
 
 
-def reject_arguments(where: str, names: Iterable[str], decided: Mapping[str, str], *, fields: Iterable[str] = ()) -> None:
-    """Raise ValueError if `fields` set some of the engine arguments `names`, or if they are `decided` elsewhere."""
+def reject_arguments(
+    where: str, names: Iterable[str], decided: Mapping[str, str], *, fields: Iterable[str] = ()
+) -> None:
+    """Raise ValueError if `fields` set some of the engine arguments `names`, or if they are
+    `decided` elsewhere.
+    """
     field_names = set(fields)
     taken = []
     for name in names:
@@ -114,7 +147,9 @@ def known_options() -> frozenset[str]:
 
 
 def unknown_options(arguments: Iterable[str]) -> Iterator[tuple[str, Collection[str], str]]:
-    """Yield the options among `arguments` that vLLM does not have, as vLLM reads them, each with all options, and its name and version."""
+    """Yield the options among `arguments` that vLLM does not have, as vLLM reads them, each with
+    all options, and its name and version.
+    """
     for each in arguments:
         name = each.partition("=")[0].partition(".")[0].replace("_", "-")
         if name.startswith("--") and not any(option.startswith(name) for option in known_options()):

@@ -1,6 +1,8 @@
-"""Settings of compilation and warm-up of vLLM on Gaudi, and the environment variables of vllm-gaudi that they become.
+"""Settings of compilation and warm-up of vLLM on Gaudi, and the environment variables of vllm-gaudi
+that they become.
 
-Names, values and defaults: vllm-gaudi docs/configuration/env_variables.md (0.26.0, 2026-08). The plugin decides about settings that are absent.
+Names, values and defaults: vllm-gaudi docs/configuration/env_variables.md (0.26.0, 2026-08). The
+plugin decides about settings that are absent.
 """
 
 import re
@@ -12,7 +14,13 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.components.spec import Spec, rule
 
-_BUCKETS = ("prompt_bs_bucket", "prompt_query_bucket", "prompt_ctx_bucket", "decode_bs_bucket", "decode_block_bucket")
+_BUCKETS = (
+    "prompt_bs_bucket",
+    "prompt_query_bucket",
+    "prompt_ctx_bucket",
+    "decode_bs_bucket",
+    "decode_block_bucket",
+)
 _OWN = re.compile(r"^VLLM_(?:PROMPT|DECODE)_[A-Z]+_BUCKET_[A-Z_]+$")
 _FIELDS = {
     "VLLM_BUCKETING_STRATEGY": "gaudi.bucketingStrategy",
@@ -67,25 +75,36 @@ class GaudiTuning(Spec):
 
     @rule
     def _padding_is_read(self) -> Iterator[str]:
-        idle = [to_camel(name) for name, bucket in self._buckets() if (bucket.pad_max, bucket.pad_percent) != (None, None)]
+        idle = [
+            to_camel(name)
+            for name, bucket in self._buckets()
+            if (bucket.pad_max, bucket.pad_percent) != (None, None)
+        ]
         if idle and self.bucketing_strategy != "pad":
             yield (
-                f"padMax and padPercent of {', '.join(idle)} are read with bucketingStrategy pad only, and it is "
-                f"{self.bucketing_strategy or 'exp'}. Write bucketingStrategy: pad, or remove them."
+                f"padMax and padPercent of {', '.join(idle)} are read with bucketingStrategy pad"
+                f" only, and it is {self.bucketing_strategy or 'exp'}. Write bucketingStrategy:"
+                " pad, or remove them."
             )
 
     def _buckets(self) -> Iterator[tuple[str, Bucket]]:
-        yield from ((name, bucket) for name in _BUCKETS if (bucket := getattr(self, name)) is not None)
+        yield from (
+            (name, bucket) for name in _BUCKETS if (bucket := getattr(self, name)) is not None
+        )
 
     def environment(self) -> dict[str, str]:
         values: dict[str, object] = {
             "VLLM_BUCKETING_STRATEGY": self.bucketing_strategy,
             "VLLM_GRAPH_RESERVED_MEM": self.graph_reserved_mem,
-            "VLLM_CONTIGUOUS_PA": None if self.contiguous_pa is None else str(self.contiguous_pa).lower(),
+            "VLLM_CONTIGUOUS_PA": (
+                None if self.contiguous_pa is None else str(self.contiguous_pa).lower()
+            ),
             "VLLM_SKIP_WARMUP": "true" if self.skip_warmup else None,
         }
         for name, bucket in self._buckets():
-            values |= {f"VLLM_{name}_{part}".upper(): value for part, value in bucket.model_dump().items()}
+            values |= {
+                f"VLLM_{name}_{part}".upper(): value for part, value in bucket.model_dump().items()
+            }
         return {name: str(value) for name, value in values.items() if value is not None}
 
 

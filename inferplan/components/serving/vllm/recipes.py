@@ -1,7 +1,9 @@
-"""Compiled graphs of vLLM on Gaudi that outlive their pod: a sidecar copies them to a folder of their own on the preheat's store, and back.
+"""Compiled graphs of vLLM on Gaudi that outlive their pod: a sidecar copies them to a folder of
+their own on the preheat's store, and back.
 
-The server itself works on a local disk and cannot write to the store, since locks do not work on every share and the store also holds
-weights (vllm-gaudi docs/configuration/warm-up/managing_warm-up.md, v0.26.0, "Storage Recommendations").
+The server itself works on a local disk and cannot write to the store, since locks do not work on
+every share and the store also holds weights (vllm-gaudi
+docs/configuration/warm-up/managing_warm-up.md, v0.26.0, "Storage Recommendations").
 """
 
 from dataclasses import replace
@@ -26,17 +28,25 @@ _FILE = "recipes.py"
 _SIDECAR_ENVIRONMENT = {"HOME": CACHE, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def with_recipes(server: workload.Server, spec: VllmSpec, weights: ModelMount | None) -> workload.Server:
-    """Return `server` with the sidecar, which may write to the model's folder of compiled graphs; unchanged if the store has no such folder."""
+def with_recipes(
+    server: workload.Server, spec: VllmSpec, weights: ModelMount | None
+) -> workload.Server:
+    """Return `server` with the sidecar, which may write to the model's folder of compiled graphs;
+    unchanged if the store has no such folder.
+    """
     if weights is None or weights.folder is None or spec.preheat is None:
         return server
     path = Path(__file__).with_name("payload") / _FILE
     user = spec.preheat.run_as_user
     return replace(
         server,
-        init_containers=(*server.init_containers, _sidecar(spec.preheat.image, user, weights.folder)),
+        init_containers=(
+            *server.init_containers,
+            _sidecar(spec.preheat.image, user, weights.folder),
+        ),
         files={**server.files, _FILE: path.read_text(encoding="utf-8")},
-        # The folder belongs to the preheat's user, and so does the group of a node's disk, which Kubernetes would change otherwise.
+        # The folder belongs to the preheat's user, and so does the group of a node's disk, which
+        # Kubernetes would change otherwise.
         group=user,
     )
 
@@ -48,14 +58,23 @@ def _sidecar(image: str | None, user: int, folder: str) -> core.ContainerArgsDic
         command=["python3", f"{_PROGRAM}/{_FILE}"],
         args=[_KEPT, DIRECTORY, str(_MEGABYTES)],
         working_dir="/",
-        # An init container that always restarts runs next to the server, which starts after this one's probe and ends before it.
+        # An init container that always restarts runs next to the server, which starts after this
+        # one's probe and ends before it.
         restart_policy="Always",
         startup_probe=core.ProbeArgsDict(
-            exec_=core.ExecActionArgsDict(command=["test", "-f", f"{CACHE}/{RESTORED}"]), period_seconds=2, failure_threshold=900
+            exec_=core.ExecActionArgsDict(command=["test", "-f", f"{CACHE}/{RESTORED}"]),
+            period_seconds=2,
+            failure_threshold=900,
         ),
         env=environment({**NO_DEVICES, **_SIDECAR_ENVIRONMENT}),
-        resources=core.ResourceRequirementsArgsDict(requests=SIDECAR, limits={"memory": SIDECAR["memory"]}),
-        security_context={**container_security(read_only_root=True), "run_as_user": user, "run_as_group": user},
+        resources=core.ResourceRequirementsArgsDict(
+            requests=SIDECAR, limits={"memory": SIDECAR["memory"]}
+        ),
+        security_context={
+            **container_security(read_only_root=True),
+            "run_as_user": user,
+            "run_as_group": user,
+        },
         volume_mounts=[
             core.VolumeMountArgsDict(name="cache", mount_path=CACHE),
             core.VolumeMountArgsDict(name="tmp", mount_path="/tmp"),  # noqa: S108 - a volume of the pod's own, not the node's directory

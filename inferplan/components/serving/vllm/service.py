@@ -1,4 +1,6 @@
-"""A model behind vLLM's OpenAI-compatible server, on NVIDIA or Gaudi: its arguments and variables. The objects are those of every model."""
+"""A model behind vLLM's OpenAI-compatible server, on NVIDIA or Gaudi: its arguments and variables.
+The objects are those of every model.
+"""
 
 from collections.abc import Collection, Sequence
 
@@ -20,16 +22,21 @@ from inferplan.kube.quantity import bytes_of
 PORT = 8000
 # The variable that vLLM reads a key from, and ours for the further key.
 _KEYS = ("VLLM_API_KEY", "NEXT_API_KEY")
-# run-ai/runai-model-streamer 0.15.9, docs/src/env-vars.md, read 2026-11: without a limit each process buffers up to 40 GB,
-# and without any bound where the processes of a replica stream together.
+# run-ai/runai-model-streamer 0.15.9, docs/src/env-vars.md, read 2026-11: without a limit each
+# process buffers up to 40 GB, and without any bound where the processes of a replica stream
+# together.
 _STREAMER_BYTES = 40 * 10**9
 # The rest is for vLLM's processes themselves, and for what they allocate while they load.
 _STREAMER_SHARE = 0.5
 
 
-def serve(name: str, spec: VllmSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None) -> Endpoint:
+def serve(
+    name: str, spec: VllmSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None
+) -> Endpoint:
     exported = endpoint(name, spec, site.server_key)
-    return ModelService(name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts).endpoint
+    return ModelService(
+        name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts
+    ).endpoint
 
 
 def endpoint(name: str, spec: VllmSpec, server_key: SecretRef) -> Endpoint:
@@ -38,12 +45,19 @@ def endpoint(name: str, spec: VllmSpec, server_key: SecretRef) -> Endpoint:
 
 
 def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
-    """Return `vllm serve` on the mounted files, or on the bucket itself through the streaming loader."""
+    """Return `vllm serve` on the mounted files, or on the bucket itself through the streaming
+    loader.
+    """
     weights = site.weights
     bucket, mount = (weights, None) if isinstance(weights, ObjectStore) else (None, weights)
     plain, secrets = ({}, {}) if bucket is None else _bucket_environment(bucket, spec, site.target)
     ca = None if bucket is None else bucket.ca
-    arguments = [*serve_args(name, spec, target=site.target, weights=weights, public_names=site.public_names), *_trace_args(site.tracing)]
+    arguments = [
+        *serve_args(
+            name, spec, target=site.target, weights=weights, public_names=site.public_names
+        ),
+        *_trace_args(site.tracing),
+    ]
     keys = dict(zip(_KEYS, site.server_key_marks, strict=False))
     made = workload.Server(
         image=workload.image_of(spec, site.target),
@@ -53,7 +67,11 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
         ports={"http": PORT},
         ready_path="/health",
         live_path="/health",
-        env={**_engine_environment(spec, site.target), **_trace_environment(name, site.tracing), **plain},
+        env={
+            **_engine_environment(spec, site.target),
+            **_trace_environment(name, site.tracing),
+            **plain,
+        },
         secret_env={**keys, **secrets},
         volumes=model_volumes(mount) if ca is None else [ca_volume(ca)],
         mounts=model_mounts(f"{MODELS}/{name}", mount) if ca is None else [ca_mount()],
@@ -62,11 +80,20 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
 
 
 def serve_args(
-    name: str, spec: VllmSpec, *, target: NodeTarget, weights: ModelMount | ObjectStore | None, public_names: Sequence[str] = ()
+    name: str,
+    spec: VllmSpec,
+    *,
+    target: NodeTarget,
+    weights: ModelMount | ObjectStore | None,
+    public_names: Sequence[str] = (),
 ) -> list[str]:
-    """Return the arguments of `vllm serve`, in a fixed order, so that an unchanged model shows no change."""
+    """Return the arguments of `vllm serve`, in a fixed order, so that an unchanged model shows no
+    change.
+    """
     if isinstance(weights, ObjectStore):
-        model = "s3://" + "/".join(part.strip("/") for part in (weights.bucket, weights.prefix, spec.weights.path) if part)
+        model = "s3://" + "/".join(
+            part.strip("/") for part in (weights.bucket, weights.prefix, spec.weights.path) if part
+        )
     else:
         model = f"{MODELS}/{name}"
     own = spec.served_model_name or name
@@ -91,7 +118,9 @@ def serve_args(
         arguments.append(f"--tokenizer={artifact_path(spec.tokenizer)}")
     if spec.adapter_names:
         of_weights = (f"{key}={model}/{path}" for key, path in spec.lora_adapters.items())
-        of_artifacts = (f"{key}={artifact_path(artifact)}" for key, artifact in spec.lora_artifacts.items())
+        of_artifacts = (
+            f"{key}={artifact_path(artifact)}" for key, artifact in spec.lora_artifacts.items()
+        )
         arguments += ["--enable-lora", "--lora-modules", *of_weights, *of_artifacts]
     return [*arguments, *spec.extra_args]
 
@@ -101,33 +130,58 @@ def _trace_args(tracing: TraceSink | None) -> list[str]:
 
 
 def _trace_environment(name: str, tracing: TraceSink | None) -> dict[str, str]:
-    """Return the variables of vLLM (vllm/tracing, 0.33.0) and of OpenTelemetry's SDK that choose the protocol and the share of requests."""
+    """Return the variables of vLLM (vllm/tracing, 0.33.0) and of OpenTelemetry's SDK that choose
+    the protocol and the share of requests.
+    """
     if tracing is None:
         return {}
-    sampled = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": f"{tracing.percent / 100:g}"}
-    return {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf", "OTEL_SERVICE_NAME": name, **sampled}
+    sampled = {
+        "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": f"{tracing.percent / 100:g}",
+    }
+    return {
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+        "OTEL_SERVICE_NAME": name,
+        **sampled,
+    }
 
 
 def _accepted(keys: Collection[str]) -> list[str]:
-    """Return an argument with both keys while the stack has a previous seed. vLLM takes several keys as an argument only, and then ignores the variable."""
+    """Return an argument with both keys while the stack has a previous seed. vLLM takes several
+    keys as an argument only, and then ignores the variable.
+    """
     return ["--api-key", *(f"$({each})" for each in keys)] if len(keys) > 1 else []
 
 
 def _rank(spec: VllmSpec, rank: str) -> list[str]:
-    """Return the rank of a pod in its replica; vLLM's own processes find each other, without Ray (vLLM docs, parallelism_scaling)."""
+    """Return the rank of a pod in its replica; vLLM's own processes find each other, without Ray
+    (vLLM docs, parallelism_scaling).
+    """
     if spec.nnodes == 1:
         return []
-    return [f"--nnodes={spec.nnodes}", f"--node-rank={rank}", f"--master-addr={groups.LEADER_ADDRESS}"]
+    return [
+        f"--nnodes={spec.nnodes}",
+        f"--node-rank={rank}",
+        f"--master-addr={groups.LEADER_ADDRESS}",
+    ]
 
 
 def _engine_environment(spec: VllmSpec, target: NodeTarget) -> dict[str, str]:
     if not on_gaudi(target):
         return VLLM_ENVIRONMENT
-    return VLLM_ENVIRONMENT | recipes.ENVIRONMENT | ({} if spec.gaudi is None else spec.gaudi.environment())
+    return (
+        VLLM_ENVIRONMENT
+        | recipes.ENVIRONMENT
+        | ({} if spec.gaudi is None else spec.gaudi.environment())
+    )
 
 
-def _bucket_environment(store: ObjectStore, spec: VllmSpec, target: NodeTarget) -> tuple[dict[str, str], dict[str, SecretRef]]:
-    """Return the variables of a process that streams weights from an S3 store, and its credentials by Secret reference."""
+def _bucket_environment(
+    store: ObjectStore, spec: VllmSpec, target: NodeTarget
+) -> tuple[dict[str, str], dict[str, SecretRef]]:
+    """Return the variables of a process that streams weights from an S3 store, and its credentials
+    by Secret reference.
+    """
     plain = {"RUNAI_STREAMER_MEMORY_LIMIT": str(_streamer_bytes(spec, target))}
     if store.endpoint:
         plain["AWS_ENDPOINT_URL"] = store.endpoint
@@ -135,18 +189,26 @@ def _bucket_environment(store: ObjectStore, spec: VllmSpec, target: NodeTarget) 
     if store.region:
         plain["AWS_DEFAULT_REGION"] = store.region
     if store.ca is not None:
-        # Both halves of the loader read it, and then trust no other CA: boto3, which lists, and Run:ai's streamer, which reads
-        # (docs/src/env-vars.md of run-ai/runai-model-streamer, read 2026-11).
+        # Both halves of the loader read it, and then trust no other CA: boto3, which lists, and
+        # Run:ai's streamer, which reads (docs/src/env-vars.md of run-ai/runai-model-streamer, read
+        # 2026-11).
         plain["AWS_CA_BUNDLE"] = CA_FILE
     if store.credentials is None:
         return plain, {}
-    return plain, {name: SecretRef(name=store.credentials, key=name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+    return plain, {
+        name: SecretRef(name=store.credentials, key=name)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    }
 
 
 def _streamer_bytes(spec: VllmSpec, target: NodeTarget) -> int:
-    """Return the memory that each process may buffer: half of the pod's memory without /dev/shm, divided among one process per accelerator.
+    """Return the memory that each process may buffer: half of the pod's memory without /dev/shm,
+    divided among one process per accelerator.
 
-    The streamer rejects a limit below the largest tensor of the model, so a pod with little memory fails at once instead of being killed.
+    The streamer rejects a limit below the largest tensor of the model, so a pod with little memory
+    fails at once instead of being killed.
     """
-    memory = bytes_of(demand_of(spec, spec.accelerators_per_pod, target)["memory"]) - bytes_of(spec.shared_memory)
+    memory = bytes_of(demand_of(spec, spec.accelerators_per_pod, target)["memory"]) - bytes_of(
+        spec.shared_memory
+    )
     return min(_STREAMER_BYTES, int(memory * _STREAMER_SHARE) // spec.accelerators_per_pod)

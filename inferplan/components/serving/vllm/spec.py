@@ -1,4 +1,6 @@
-"""The settings of a model behind vLLM, with vLLM's names and values. vLLM decides about those that are not set."""
+"""The settings of a model behind vLLM, with vLLM's names and values. vLLM decides about those that
+are not set.
+"""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -10,11 +12,16 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.components.handles import NodeTarget
 from inferplan.components.naming import content_key
-from inferplan.components.nodes.accelerators import Accelerator
 from inferplan.components.serving.hardware import on_gaudi
 from inferplan.components.serving.parallel import ShardedModel
 from inferplan.components.serving.remote_code import ReviewedCode
-from inferplan.components.serving.scaling_spec import PODS, Query, ReplicaRange, ScalingSignals, Signal
+from inferplan.components.serving.scaling_spec import (
+    PODS,
+    Query,
+    ReplicaRange,
+    ScalingSignals,
+    Signal,
+)
 from inferplan.components.serving.traffic_spec import Batching
 from inferplan.components.serving.vllm.engine_args import (
     CPU_BUILD,
@@ -28,18 +35,37 @@ from inferplan.components.serving.vllm.engine_args import (
 )
 from inferplan.components.serving.vllm.gaudi import GaudiTuning, field_of
 from inferplan.components.spec import DnsLabel, SpecError, rule
+from inferplan.hardware.accelerators import Accelerator
 
 RECIPE_VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
-# Options that inferplan sets: others would contradict the Service, the probes, the mount or the key.
+# Options that inferplan sets: others would contradict the Service, the probes, the mount or the
+# key.
 _OURS = (
-    *("--host", "--port", "--api-key", "--served-model-name", "--load-format", "--shutdown-timeout"),
-    *("--root-path", "--ssl-keyfile", "--ssl-certfile", "--config", "--uds", "--grpc", "--no-enable-lora", "--lora-modules"),
+    *(
+        "--host",
+        "--port",
+        "--api-key",
+        "--served-model-name",
+        "--load-format",
+        "--shutdown-timeout",
+    ),
+    *(
+        "--root-path",
+        "--ssl-keyfile",
+        "--ssl-certfile",
+        "--config",
+        "--uds",
+        "--grpc",
+        "--no-enable-lora",
+        "--lora-modules",
+    ),
     *("--node-rank", "-r", "--master-addr", "--master-port", "--headless"),
 )
 # 5 waiting requests as in vLLM's production stack (its KEDA example, 2026-08).
 _SIGNALS = ScalingSignals.model_validate({"waitingRequests": 5, "kvCachePercent": 80})
 
-# vLLM takes larger steps on accelerators of 70 GiB and more, the A100 excepted (EngineArgs.get_batch_defaults, 0.33.0).
+# vLLM takes larger steps on accelerators of 70 GiB and more, the A100 excepted
+# (EngineArgs.get_batch_defaults, 0.33.0).
 _LARGE_BYTES, _SMALL_STEPS = 70 << 30, "nvidia-a100"
 
 
@@ -53,7 +79,10 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
     reserved_env: ClassVar[Mapping[str, str]] = VLLM_RESERVED_ENV
     takes_public_names: ClassVar[bool] = True
     reserved_names: ClassVar[Mapping[str, str]] = {
-        "vllm": "for a Service of this name Kubernetes sets VLLM_PORT=tcp://... in pods, which vLLM rejects"
+        "vllm": (
+            "for a Service of this name Kubernetes sets VLLM_PORT=tcp://... in pods, which vLLM"
+            " rejects"
+        )
     }
     scaling_queries: ClassVar[Mapping[Signal, Query]] = {
         **ReplicaRange.scaling_queries,
@@ -63,17 +92,25 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
 
     engine: Literal["vllm"]
     nnodes: Annotated[int, Field(ge=1, le=64)] = 1
-    """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together."""
+    """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods
+    together.
+    """
     gaudi: GaudiTuning | None = None
     """Compilation and warm-up of vLLM on Gaudi. Default: vllm-gaudi decides."""
-    served_model_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=200)] | None = None
+    served_model_name: (
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=200)]
+        | None
+    ) = None
     """The name that clients send as `model`. Default: the model's key in this file."""
     lora_artifacts: dict[LoraName, DnsLabel] = {}
-    """Further LoRA adapters by the name that clients send as `model`, each the name of an artifact that holds it."""
+    """Further LoRA adapters by the name that clients send as `model`, each the name of an artifact
+    that holds it.
+    """
     tokenizer: DnsLabel | None = None
     """The artifact that holds the tokenizer. Default: the tokenizer next to the weights."""
     extra_args: list[Annotated[str, StringConstraints(min_length=1, max_length=4000)]] = []
-    """Further `vllm serve` arguments as vLLM spells them. Arguments that a field sets are rejected."""
+    """Further `vllm serve` arguments as vLLM spells them. Arguments that a field sets are rejected.
+    """
 
     @property
     def default_signals(self) -> ScalingSignals:
@@ -98,7 +135,9 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         return self.gaudi is None or not self.gaudi.skip_warmup
 
     def batching(self, accelerator: Accelerator) -> Batching:
-        large = accelerator.memory_bytes >= _LARGE_BYTES and not accelerator.name.startswith(_SMALL_STEPS)
+        large = accelerator.memory_bytes >= _LARGE_BYTES and not accelerator.name.startswith(
+            _SMALL_STEPS
+        )
         return Batching(
             framework="vllm",
             tensor_parallel_size=self.tensor_parallel_size,
@@ -129,20 +168,42 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
     @rule
     def _settings_fit(self) -> Iterator[str]:
         if self.world_size % self.nnodes:
-            yield f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Use the accelerators of a node x the number of nodes"
+            yield (
+                f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Use the"
+                " accelerators of a node x the number of nodes"
+            )
         if self.gaudi is not None and self.gaudi.contiguous_pa and self.enable_prefix_caching:
-            yield "enablePrefixCaching and gaudi.contiguousPa exclude each other on Gaudi; turn one of them off"
-        if repeated := [f"{name} (use the field {field})" for name in self.env if (field := field_of(name)) is not None]:
+            yield (
+                "enablePrefixCaching and gaudi.contiguousPa exclude each other on Gaudi; turn one"
+                " of them off"
+            )
+        if repeated := [
+            f"{name} (use the field {field})"
+            for name in self.env
+            if (field := field_of(name)) is not None
+        ]:
             yield f"{', '.join(repeated)} is not allowed in env. Remove it"
 
     def folder_on(self, target: NodeTarget) -> str | None:
-        """The directory of compiled graphs. Gaudi compiles them again for other weights, images, accelerators, sizes and data types."""
+        """The directory of compiled graphs. Gaudi compiles them again for other weights, images,
+        accelerators, sizes and data types.
+        """
         kept = self.preheat is not None and self.warms_up and RECIPE_VARIABLE not in self.env
         if not kept or target.accelerator is None or not on_gaudi(target):
             return None
-        shape = (self.tensor_parallel_size, self.pipeline_parallel_size, self.dtype, self.quantization, self.kv_cache_dtype)
+        shape = (
+            self.tensor_parallel_size,
+            self.pipeline_parallel_size,
+            self.dtype,
+            self.quantization,
+            self.kv_cache_dtype,
+        )
         image = self.image or target.accelerator.engine("vllm").image or ""
-        key = content_key(json.dumps([self.weights.path, self.weights.revision, image, target.accelerator.name, *shape]))
+        key = content_key(
+            json.dumps(
+                [self.weights.path, self.weights.revision, image, target.accelerator.name, *shape]
+            )
+        )
         return f"recipes/{self.weights.path.rpartition('/')[2]}/{key}"
 
     @property
@@ -153,27 +214,36 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         return unknown_options(self.extra_args)
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
-        """Yield settings that only Gaudi reads, and replicas over several nodes where that does not work or is not needed."""
+        """Yield settings that only Gaudi reads, and replicas over several nodes where that does not
+        work or is not needed.
+        """
         if self.gaudi is not None and not on_gaudi(target):
             title = "no accelerator" if target.accelerator is None else target.accelerator.title
-            yield SpecError(("gaudi",), f"These settings apply to Gaudi only. Pool {target.pool!r} has {title}. Remove gaudi.")
+            yield SpecError(
+                ("gaudi",),
+                f"These settings apply to Gaudi only. Pool {target.pool!r} has {title}. Remove"
+                " gaudi.",
+            )
         if self.nnodes == 1:
             return
         if on_gaudi(target):
             yield SpecError(
                 ("nnodes",),
-                "vLLM over several nodes is not validated on Gaudi (vllm-gaudi 0.26.0). Shard over the accelerators of one node",
+                "vLLM over several nodes is not validated on Gaudi (vllm-gaudi 0.26.0). Shard over"
+                " the accelerators of one node",
             )
         elif self.world_size <= target.capacity.accelerators:
             yield SpecError(
                 ("nnodes",),
-                f"the {self.world_size} accelerators of a replica fit one node of pool {target.pool!r}, which has {target.capacity.accelerators}, "
-                "and links between nodes are slower than those inside one. Remove nnodes.",
+                f"the {self.world_size} accelerators of a replica fit one node of pool"
+                f" {target.pool!r}, which has {target.capacity.accelerators}, and links between"
+                " nodes are slower than those inside one. Remove nnodes.",
             )
         if self.nnodes > target.nodes:
             yield SpecError(
                 ("nnodes",),
-                f"a replica spans {self.nnodes} nodes and pool {target.pool!r} has {target.nodes}. Enlarge the pool, or shard less.",
+                f"a replica spans {self.nnodes} nodes and pool {target.pool!r} has {target.nodes}."
+                " Enlarge the pool, or shard less.",
             )
 
     @rule
@@ -181,14 +251,28 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         twice = sorted(set(self.lora_adapters) & set(self.lora_artifacts))
         if self.served_model_name in self.adapter_names or twice:
             name = twice[0] if twice else self.served_model_name
-            yield f"an adapter is called {name!r}, as another adapter or servedModelName is. Give the adapter another name"
-        named = [(f"loraArtifacts.{name}", artifact) for name, artifact in self.lora_artifacts.items()]
+            yield (
+                f"an adapter is called {name!r}, as another adapter or servedModelName is. Give the"
+                " adapter another name"
+            )
+        named = [
+            (f"loraArtifacts.{name}", artifact) for name, artifact in self.lora_artifacts.items()
+        ]
         named += [("tokenizer", self.tokenizer)] if self.tokenizer is not None else []
-        lost = [f"{field} names {artifact!r}" for field, artifact in named if artifact not in self.artifacts]
+        lost = [
+            f"{field} names {artifact!r}"
+            for field, artifact in named
+            if artifact not in self.artifacts
+        ]
         if lost:
             names = ", ".join(self.artifacts) or "none"
-            yield f"{'; '.join(lost)}, and artifacts has {names}. Add it there, with its store and path."
-        if self.tokenizer is not None and any(each.partition("=")[0] == "--tokenizer" for each in self.extra_args):
+            yield (
+                f"{'; '.join(lost)}, and artifacts has {names}. Add it there, with its store and"
+                " path."
+            )
+        if self.tokenizer is not None and any(
+            each.partition("=")[0] == "--tokenizer" for each in self.extra_args
+        ):
             yield "--tokenizer in extraArgs repeats the field tokenizer. Remove one of them."
 
     @field_validator("extra_args")
@@ -196,7 +280,11 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
     def _extra_args_repeat_no_field(cls, arguments: list[str]) -> list[str]:
         taken = [
             f"{option} ({'' if option == meant else f'which is {meant}: '}{_reserved()[meant]})"
-            for option in (each.partition("=")[0].replace("_", "-") for each in arguments if each.startswith("-"))
+            for option in (
+                each.partition("=")[0].replace("_", "-")
+                for each in arguments
+                if each.startswith("-")
+            )
             if (meant := _meant(option, _reserved())) is not None
         ]
         if taken:
@@ -207,17 +295,26 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
 @cache
 def _reserved() -> dict[str, str]:
     options = {**VLLM_OPTIONS, "nnodes": ("--nnodes", "-n")}
-    fields = {spelling: f"use the field {to_camel(name)}" for name, spellings in options.items() for spelling in spellings}
+    fields = {
+        spelling: f"use the field {to_camel(name)}"
+        for name, spellings in options.items()
+        for spelling in spellings
+    }
     decided = {f"--{name.replace('_', '-')}": reason for name, reason in DECIDED.items()}
     return {**fields, **dict.fromkeys(_OURS, "inferplan sets it"), **decided}
 
 
 def _meant(option: str, reserved: Mapping[str, str]) -> str | None:
-    """Return the reserved option that vLLM takes `option` for: itself, the full name of an abbreviation, or a letter joined to its value (-n2)."""
+    """Return the reserved option that vLLM takes `option` for: itself, the full name of an
+    abbreviation, or a letter joined to its value (-n2).
+    """
     if option in reserved:
         return option
     if option.startswith(("--data-parallel-", "-dp")):
         return "--data-parallel-size"
-    if option.strip("-") and (full := next((each for each in reserved if each.startswith(option)), None)) is not None:
+    if (
+        option.strip("-")
+        and (full := next((each for each in reserved if each.startswith(option)), None)) is not None
+    ):
         return full
     return option[:2] if option[:2] in reserved else None

@@ -21,9 +21,14 @@ class Chat:
     @api.post("/answer")
     def answer(self, question: dict[str, str]) -> dict[str, object]:
         """The question, and the files that the model would be loaded from."""
-        return {"question": question["text"], "files": {str(each): each.exists() for each in self.files}}
+        return {
+            "question": question["text"],
+            "files": {str(each): each.exists() for each in self.files},
+        }
 
 
 def build(args: dict[str, str]) -> serve.Application:
-    """Called by Serve with the application's `args`: `checkpoint_path`, `base_model` and `adapter` are paths below /models/<model>."""
+    """Called by Serve with the application's `args`: `checkpoint_path`, `base_model` and `adapter`
+    are paths below /models/<model>.
+    """
     return Chat.bind(args.get("checkpoint_path"), args.get("base_model"))

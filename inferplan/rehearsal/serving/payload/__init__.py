@@ -1,1 +1,3 @@
-"""The model stubs of a rehearsal: one process that speaks the protocols of every model server, and follows the replicas of the cluster."""
+"""The model stubs of a rehearsal: one process that speaks the protocols of every model server, and
+follows the replicas of the cluster.
+"""

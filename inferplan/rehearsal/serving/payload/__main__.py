@@ -1,6 +1,8 @@
-"""`python -m inferplan.rehearsal.serving.payload FILE`: serve the models that FILE (stubs.json) lists, until the process is killed.
+"""`python -m inferplan.rehearsal.serving.payload FILE`: serve the models that FILE (stubs.json)
+lists, until the process is killed.
 
-SIGHUP reads the file again. Requests that run are finished then, also those to models that the file no longer has.
+SIGHUP reads the file again. Requests that run are finished then, also those to models that the file
+no longer has.
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from inferplan.kube.api import Api
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
-from inferplan.rehearsal.cluster.api import Api
-from inferplan.rehearsal.engine.wait.watching import Watching
 from inferplan.rehearsal.serving.payload.metrics import page, targets
 from inferplan.rehearsal.serving.payload.protocols import answer
 from inferplan.rehearsal.serving.payload.replicas import Model
 from inferplan.rehearsal.serving.payload.web import Answer, Denied, Listener, Request, converse
+from inferplan.rehearsal.wait.watching import Watching
 
 _GRPC = "kserve-v2-grpc"
 
@@ -39,12 +41,18 @@ class Stubs:
         self.site: dict[str, Any] = {}
 
     async def read(self) -> None:
-        """Take over the file: new models and ports are added, missing ones removed, the others keep their replicas."""
+        """Take over the file: new models and ports are added, missing ones removed, the others keep
+        their replicas.
+        """
         content = self.file.read_bytes()
         site = json.loads(content)
         if self.site and site["server"] != self.site["server"]:
-            # The control plane moved to another port, and the thread that follows the pods asks the old one.
-            os.execv(sys.executable, [sys.executable, "-P", "-m", "inferplan.rehearsal.serving.payload", str(self.file)])  # noqa: S606 - it starts itself again
+            # The control plane moved to another port, and the thread that follows the pods asks the
+            # old one.
+            os.execv(  # noqa: S606 - it starts itself again
+                sys.executable,
+                [sys.executable, "-P", "-m", "inferplan.rehearsal.serving.payload", str(self.file)],
+            )
         self.site = site
         wanted = {each["name"]: each for each in self.site["models"]}
         for name, spec in wanted.items():
@@ -54,7 +62,13 @@ class Stubs:
                 self.models[name] = Model(spec)
                 for pod in self.watching.known("Pod") if self.watching else ():
                     await self.take(pod, gone=False)
-        await self._reserve({(name, each["kind"]): each["port"] for name, spec in wanted.items() for each in spec["protocols"]})
+        await self._reserve(
+            {
+                (name, each["kind"]): each["port"]
+                for name, spec in wanted.items()
+                for each in spec["protocols"]
+            }
+        )
         for name in [each for each in self.models if each not in wanted]:
             del self.models[name]
         for name in self.models:
@@ -85,8 +99,12 @@ class Stubs:
             async def handle(request: Request) -> Answer:
                 if not model.accepts(replica, request.headers.get("authorization", "")):
                     raise Denied(401, "Unauthorized")
-                prefix = next(each["path"] for each in model.spec["protocols"] if each["kind"] == kind)
-                return await answer(model, replica, kind, request, request.path.removeprefix(prefix.rstrip("/")))
+                prefix = next(
+                    each["path"] for each in model.spec["protocols"] if each["kind"] == kind
+                )
+                return await answer(
+                    model, replica, kind, request, request.path.removeprefix(prefix.rstrip("/"))
+                )
 
             replica.connections.add(writer)
             try:
@@ -97,7 +115,9 @@ class Stubs:
         return connected
 
     async def _open(self, name: str) -> None:
-        """Listen for `name` while it has a Ready replica: without one, a Service rejects connections. gRPC answers UNAVAILABLE then."""
+        """Listen for `name` while it has a Ready replica: without one, a Service rejects
+        connections. gRPC answers UNAVAILABLE then.
+        """
         for key, each in list(self.listeners.items()):
             if key[0] == name and key[1] != _GRPC:
                 await each.set_open(wanted=bool(self.models[name].ready()))
@@ -107,12 +127,18 @@ class Stubs:
         metadata = pod["metadata"]
         labels = metadata.get("labels") or {}
         model = self.models.get(labels.get(INSTANCE_LABEL, ""))
-        if model is not None and metadata["namespace"] == self.site["namespace"] and labels.get(COMPONENT_LABEL) == "model":
+        if (
+            model is not None
+            and metadata["namespace"] == self.site["namespace"]
+            and labels.get(COMPONENT_LABEL) == "model"
+        ):
             model.follow(pod, gone=gone)
             await self._open(model.spec["name"])
 
     async def report(self, request: Request) -> Answer:
-        """Metrics of one pod, the pods as Prometheus discovers them by HTTP, or the digest of the file that is in use."""
+        """Metrics of one pod, the pods as Prometheus discovers them by HTTP, or the digest of the
+        file that is in use.
+        """
         if request.path == "/site":
             return Answer(body=self.digest.encode() if self.watching else b"", type="text/plain")
         if request.path == "/targets":
@@ -120,7 +146,9 @@ class Stubs:
         for model in self.models.values():
             for name, replica in model.replicas.items():
                 if request.path == f"/pods/{name}/metrics":
-                    return Answer(body=page(model, replica).encode(), type="text/plain; version=0.0.4")
+                    return Answer(
+                        body=page(model, replica).encode(), type="text/plain; version=0.0.4"
+                    )
         raise Denied(404, "Unknown pod. /targets lists all.")
 
 

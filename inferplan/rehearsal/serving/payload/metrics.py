@@ -1,4 +1,6 @@
-"""The page of metrics of one replica, with the names of its engine (metrics.toml), and the pods as Prometheus discovers them."""
+"""The page of metrics of one replica, with the names of its engine (metrics.toml), and the pods as
+Prometheus discovers them.
+"""
 
 from __future__ import annotations
 
@@ -14,27 +16,40 @@ _TABLE = table("rehearsal/serving/payload/metrics.toml")
 
 def page(model: Model, replica: Replica) -> str:
     """Metrics in Prometheus's text format. An engine without a row has none."""
-    family = _TABLE.get(_TABLE["engines"].get(model.spec["engine"], ""), {"labels": {}, "metrics": []})
+    family = _TABLE.get(
+        _TABLE["engines"].get(model.spec["engine"], ""), {"labels": {}, "metrics": []}
+    )
     # The servers count a model with adapters or several names under its first name.
     served = next(iter(model.spec["served_names"]), model.spec["name"])
-    labels = {name: text.format(served=served, pod=replica.name) for name, text in family["labels"].items()}
+    labels = {
+        name: text.format(served=served, pod=replica.name)
+        for name, text in family["labels"].items()
+    }
     lines: list[str] = []
     for metric in family["metrics"]:
         kind = f"# TYPE {metric['name']} {metric['type']}"
         lines += [kind] if kind not in lines else []
         value = _value(replica, metric["value"])
-        lines += _samples(metric, labels | metric.get("labels", {}), value, float(metric.get("factor", 1)))
+        lines += _samples(
+            metric, labels | metric.get("labels", {}), value, float(metric.get("factor", 1))
+        )
     return "\n".join([*lines, ""])
 
 
 def _value(replica: Replica, name: str) -> float | Histogram:
     if name in replica.times:
         return replica.times[name]
-    states = {"running": replica.running, "waiting": replica.waiting, "used_share": replica.running / replica.slots}
+    states = {
+        "running": replica.running,
+        "waiting": replica.waiting,
+        "used_share": replica.running / replica.slots,
+    }
     return states.get(name, replica.counts[name])
 
 
-def _samples(metric: Mapping[str, Any], labels: Mapping[str, str], value: float | Histogram, factor: float) -> Iterator[str]:
+def _samples(
+    metric: Mapping[str, Any], labels: Mapping[str, str], value: float | Histogram, factor: float
+) -> Iterator[str]:
     name, written = metric["name"], ",".join(f'{key}="{text}"' for key, text in labels.items())
     if not isinstance(value, Histogram):
         yield f"{name}{{{written}}} {value * factor:g}"
@@ -43,7 +58,8 @@ def _samples(metric: Mapping[str, Any], labels: Mapping[str, str], value: float 
     else:
         bounds = [*(f"{bound * factor:g}" for bound in BUCKETS), "+Inf"]
         yield from (
-            f'{name}_bucket{{{written},le="{bound}"}} {count}' for bound, count in zip(bounds, accumulate(value.counts), strict=True)
+            f'{name}_bucket{{{written},le="{bound}"}} {count}'
+            for bound, count in zip(bounds, accumulate(value.counts), strict=True)
         )
         yield f"{name}_sum{{{written}}} {value.sum * factor:g}"
         yield f"{name}_count{{{written}}} {sum(value.counts)}"

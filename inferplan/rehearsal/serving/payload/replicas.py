@@ -1,4 +1,6 @@
-"""The replicas of one model: which pods are Ready, how long their answers take, and what they count."""
+"""The replicas of one model: which pods are Ready, how long their answers take, and what they
+count.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ class Replica:
         self.ready, self.grace_seconds = False, 0
         self.running = 0
         self.counts: Counter[str] = Counter()
-        self.times = {name: Histogram() for name in ("first_token", "between_tokens", "token_mean", "request", "queue")}
+        self.times = {
+            name: Histogram()
+            for name in ("first_token", "between_tokens", "token_mean", "request", "queue")
+        }
         self.connections: set[asyncio.StreamWriter] = set()
         self._queue: deque[asyncio.Future[None]] = deque()
 
@@ -67,8 +72,12 @@ class Replica:
         self.running -= 1
         self._admit()
 
-    async def tokens(self, profile: Mapping[str, float], prompt: int, count: int) -> AsyncGenerator[int]:
-        """Yield the number of each of `count` tokens when it is ready. All running requests share the tokens per second."""
+    async def tokens(
+        self, profile: Mapping[str, float], prompt: int, count: int
+    ) -> AsyncGenerator[int]:
+        """Yield the number of each of `count` tokens when it is ready. All running requests share
+        the tokens per second.
+        """
         clock = asyncio.get_running_loop().time
         began = first = clock()
         await self._turn()
@@ -77,8 +86,15 @@ class Replica:
         try:
             for number in range(count):
                 before = began if number == 0 else clock()
-                await asyncio.sleep(max(profile["ttft" if number == 0 else "itl"], self.running / profile["tokens_per_second"]))
-                self.times["first_token" if number == 0 else "between_tokens"].observe(clock() - before)
+                await asyncio.sleep(
+                    max(
+                        profile["ttft" if number == 0 else "itl"],
+                        self.running / profile["tokens_per_second"],
+                    )
+                )
+                self.times["first_token" if number == 0 else "between_tokens"].observe(
+                    clock() - before
+                )
                 self.counts["generated_tokens"] += 1
                 first = clock() if number == 0 else first
                 yield number
@@ -116,22 +132,34 @@ class Model:
         return random.choice(ready) if ready else None  # noqa: S311 - it spreads load and guards nothing
 
     def accepts(self, replica: Replica, authorization: str) -> bool:
-        """True if `authorization` has the key that the gateway sends, and the pod has been started with that key."""
+        """True if `authorization` has the key that the gateway sends, and the pod has been started
+        with that key.
+        """
         key = self.spec["key"]
         if key is None:
             return True
         digest = hashlib.sha256(authorization.removeprefix("Bearer ").encode()).hexdigest()
-        return hmac.compare_digest(digest, key["sha256"]) and (replica.marks is None or key["mark"] in replica.marks)
+        return hmac.compare_digest(digest, key["sha256"]) and (
+            replica.marks is None or key["mark"] in replica.marks
+        )
 
     def ready(self) -> list[Replica]:
         return [each for each in self.replicas.values() if each.ready]
 
     def follow(self, pod: Mapping[str, Any], *, gone: bool) -> None:
-        """Take over the state of `pod`. One that is gone finishes its requests within its grace period."""
+        """Take over the state of `pod`. One that is gone finishes its requests within its grace
+        period.
+        """
         metadata = pod["metadata"]
-        name, mark = metadata["name"], (metadata.get("annotations") or {}).get("inferplan.dev/server-key")
+        name, mark = (
+            metadata["name"],
+            (metadata.get("annotations") or {}).get("inferplan.dev/server-key"),
+        )
         labels = metadata.get("labels") or {}
-        if labels.get("leaderworkerset.sigs.k8s.io/worker-index", "0") != "0" or labels.get("ray.io/node-type", "worker") != "worker":
+        if (
+            labels.get("leaderworkerset.sigs.k8s.io/worker-index", "0") != "0"
+            or labels.get("ray.io/node-type", "worker") != "worker"
+        ):
             return
         if gone:
             replica = self.replicas.pop(name, None)
@@ -140,12 +168,22 @@ class Model:
                 asyncio.get_running_loop().call_later(replica.grace_seconds, replica.cut)
             return
         if name not in self.replicas:
-            self.replicas[name] = Replica(name, None if mark is None else frozenset(mark.split(",")), int(self.spec["slots"]))
+            self.replicas[name] = Replica(
+                name, None if mark is None else frozenset(mark.split(",")), int(self.spec["slots"])
+            )
         if "deletionTimestamp" in metadata:
-            # The last event of a pod has no grace period: by then the kubelet, or kwok in its place, has deleted the pod.
-            self.replicas[name].grace_seconds = max(self.replicas[name].grace_seconds, metadata.get("deletionGracePeriodSeconds") or 0)
-        conditions = {each["type"]: each["status"] for each in (pod.get("status") or {}).get("conditions") or ()}
-        self.replicas[name].ready = conditions.get("Ready") == "True" and "deletionTimestamp" not in metadata
+            # The last event of a pod has no grace period: by then the kubelet, or kwok in its
+            # place, has deleted the pod.
+            self.replicas[name].grace_seconds = max(
+                self.replicas[name].grace_seconds, metadata.get("deletionGracePeriodSeconds") or 0
+            )
+        conditions = {
+            each["type"]: each["status"]
+            for each in (pod.get("status") or {}).get("conditions") or ()
+        }
+        self.replicas[name].ready = (
+            conditions.get("Ready") == "True" and "deletionTimestamp" not in metadata
+        )
 
     def fails_next(self) -> bool:
         """Count a request, and return True for each one that the profile lets fail."""

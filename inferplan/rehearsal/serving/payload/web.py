@@ -1,4 +1,6 @@
-"""A small HTTP/1.1 server: one request per connection, bodies with a length or in chunks, answers as a whole or streamed."""
+"""A small HTTP/1.1 server: one request per connection, bodies with a length or in chunks, answers
+as a whole or streamed.
+"""
 
 from __future__ import annotations
 
@@ -56,9 +58,15 @@ Handler = Callable[[Request], Awaitable[Answer]]
 
 
 class Listener:
-    """A TCP port on 127.0.0.1 that is always reserved, and takes connections only while it is open, as a Service with ready pods does."""
+    """A TCP port on 127.0.0.1 that is always reserved, and takes connections only while it is open,
+    as a Service with ready pods does.
+    """
 
-    def __init__(self, port: int, connected: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        port: int,
+        connected: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+    ) -> None:
         self._port, self._connected = port, connected
         self._server: asyncio.Server | None = None
         self._turn = asyncio.Lock()
@@ -70,16 +78,25 @@ class Listener:
             elif self._server is None or self._server.is_serving():
                 self.close()
                 # It binds the port, and listens when it starts to serve.
-                self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port, backlog=1024, start_serving=wanted)
+                self._server = await asyncio.start_server(
+                    self._connected, "127.0.0.1", self._port, backlog=1024, start_serving=wanted
+                )
 
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
 
 
-async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handle: Handler, headers: dict[str, str]) -> None:
+async def converse(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    handle: Handler,
+    headers: dict[str, str],
+) -> None:
     """Answer the one request of a connection; its work ends when the client is gone."""
-    with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+    with contextlib.suppress(
+        OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError
+    ):
         request = await asyncio.wait_for(_read(reader), _HEAD_SECONDS)
         work = asyncio.ensure_future(_answer(writer, request, handle, headers))
         gone = asyncio.ensure_future(reader.read(1))
@@ -97,7 +114,10 @@ async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, h
 async def _read(reader: asyncio.StreamReader) -> Request:
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     method, target, _ = first.split(" ", 2)
-    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
+    headers = {
+        name.strip().lower(): value.strip()
+        for name, _, value in (line.partition(":") for line in lines if line)
+    }
     if "chunked" in headers.get("transfer-encoding", ""):
         body = b"".join([piece async for piece in _chunks(reader)])
     else:
@@ -112,18 +132,30 @@ async def _chunks(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
     await reader.readline()
 
 
-async def _answer(writer: asyncio.StreamWriter, request: Request, handle: Handler, headers: dict[str, str]) -> None:
+async def _answer(
+    writer: asyncio.StreamWriter, request: Request, handle: Handler, headers: dict[str, str]
+) -> None:
     try:
         answer = await handle(request)
     except Denied as error:
-        message = {"error": {"message": error.message, "type": HTTPStatus(error.status).phrase.replace(" ", ""), "code": error.status}}
+        message = {
+            "error": {
+                "message": error.message,
+                "type": HTTPStatus(error.status).phrase.replace(" ", ""),
+                "code": error.status,
+            }
+        }
         answer = Answer(body=json.dumps(message).encode(), status=error.status)
     body = answer.body
     streams = not isinstance(body, bytes)
     fields = {"Content-Type": answer.type, "Connection": "close", **headers}
     fields |= {"Transfer-Encoding": "chunked"} if streams else {"Content-Length": str(len(body))}
     head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    writer.write(f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\n{head}\r\n".encode("latin-1"))
+    writer.write(
+        f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\n{head}\r\n".encode(
+            "latin-1"
+        )
+    )
     if isinstance(body, bytes):
         writer.write(body)
     else:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from inferplan.rehearsal.engine.plan.states import load, save, states_of
-from inferplan.rehearsal.engine.plan.steps import make_plan
-from inferplan.rehearsal.engine.providers.aws import TYPES, replacing_patterns
+from inferplan.pulumi_engine.plan.states import load, save, states_of
+from inferplan.pulumi_engine.plan.steps import make_plan
+from inferplan.pulumi_engine.providers.aws import TYPES, replacing_patterns
 from tests.recorder import declare
 
 OUTLINES = sorted((Path(__file__).resolve().parents[3] / "stacks" / "outlines").glob("*.txt"))
@@ -23,12 +23,20 @@ TARGET = "aws:efs/mountTarget:MountTarget"
 def ops(before, after):
     steps = make_plan(declare(after), load(save(states_of(declare(before))))).steps
     return {
-        step.urn.rpartition("::")[2]: (step.op, [each.text for each in (step.change.differences if step.change else ())]) for step in steps
+        step.urn.rpartition("::")[2]: (
+            step.op,
+            [each.text for each in (step.change.differences if step.change else ())],
+        )
+        for step in steps
     }
 
 
 def test_every_type_of_the_committed_stacks_is_known():
-    types = {found for path in OUTLINES for found in re.findall(r"\baws:[a-z0-9]+/\w+:\w+", path.read_text())}
+    types = {
+        found
+        for path in OUTLINES
+        for found in re.findall(r"\baws:[a-z0-9]+/\w+:\w+", path.read_text())
+    }
     assert len(types) > 25
     assert sorted(types - TYPES.keys()) == []
 
@@ -40,9 +48,24 @@ def test_every_type_of_the_committed_stacks_is_known():
         (BUCKET, {"bucket": "a"}, {"bucket": "a", "tags": {"x": "y"}}, "update"),
         (SYSTEM, {"encrypted": False}, {"encrypted": True}, "replace"),
         (SYSTEM, {"throughputMode": "bursting"}, {"throughputMode": "elastic"}, "update"),
-        ("aws:eks/nodeGroup:NodeGroup", {"instanceTypes": ["a"]}, {"instanceTypes": ["b"]}, "replace"),
-        ("aws:eks/nodeGroup:NodeGroup", {"scalingConfig": {"maxSize": 1}}, {"scalingConfig": {"maxSize": 2}}, "update"),
-        ("aws:eks/nodeGroup:NodeGroup", {"launchTemplate": {"version": "1"}}, {"launchTemplate": {"version": "2"}}, "update"),
+        (
+            "aws:eks/nodeGroup:NodeGroup",
+            {"instanceTypes": ["a"]},
+            {"instanceTypes": ["b"]},
+            "replace",
+        ),
+        (
+            "aws:eks/nodeGroup:NodeGroup",
+            {"scalingConfig": {"maxSize": 1}},
+            {"scalingConfig": {"maxSize": 2}},
+            "update",
+        ),
+        (
+            "aws:eks/nodeGroup:NodeGroup",
+            {"launchTemplate": {"version": "1"}},
+            {"launchTemplate": {"version": "2"}},
+            "update",
+        ),
         ("aws:eks/cluster:Cluster", {"version": "1.33"}, {"version": "1.34"}, "update"),
         ("aws:eks/cluster:Cluster", {"name": "a"}, {"name": "b"}, "replace"),
         ("aws:new/thing:Thing", {"name": "a"}, {"name": "b"}, "update"),

@@ -7,21 +7,28 @@ import sys
 
 import pytest
 
+from inferplan.errors import BusyError, DiskFullError
 from inferplan.kube.marks import SIGNATURE
-from inferplan.rehearsal.engine.apply.inventory import Inventory
-from inferplan.rehearsal.engine.apply.journal import Journal, load
-from inferplan.rehearsal.engine.apply.prune import waves
-from inferplan.rehearsal.engine.apply.run import exclusive
-from inferplan.rehearsal.engine.plan.states import ResourceState
-from inferplan.rehearsal.engine.wait.object_events import Key
-from inferplan.rehearsal.engine.wire.recording import Registration
-from inferplan.rehearsal.engine.wire.values import Masked
-from inferplan.rehearsal.errors import BusyError, DiskFullError
+from inferplan.pulumi_engine.plan.states import ResourceState
+from inferplan.pulumi_engine.recording import Registration
+from inferplan.pulumi_engine.values import Masked
+from inferplan.rehearsal.apply.inventory import Inventory
+from inferplan.rehearsal.apply.journal import Journal, load
+from inferplan.rehearsal.apply.prune import waves
+from inferplan.rehearsal.apply.run import exclusive
+from inferplan.rehearsal.wait.object_events import Key
 
 
 def state(name, *, depends_on=(), **inputs):
     urns = tuple(f"urn:{each}" for each in depends_on)
-    return ResourceState(urn=f"urn:{name}", type="kubernetes:core/v1:ConfigMap", custom=True, parent="", inputs=inputs, dependencies=urns)
+    return ResourceState(
+        urn=f"urn:{name}",
+        type="kubernetes:core/v1:ConfigMap",
+        custom=True,
+        parent="",
+        inputs=inputs,
+        dependencies=urns,
+    )
 
 
 def key(name, kind="ConfigMap"):
@@ -52,7 +59,11 @@ def test_applied_objects_are_recorded_after_a_crash(tmp_path):
     journal.gone(key("b"))
     killed(journal)
     (entry,) = Journal(tmp_path, "uid").entries().values()
-    assert (entry.key, entry.done, entry.state.inputs) == (key("a"), True, {"data": {"x": Masked(digest="d")}})
+    assert (entry.key, entry.done, entry.state.inputs) == (
+        key("a"),
+        True,
+        {"data": {"x": Masked(digest="d")}},
+    )
 
 
 @pytest.mark.parametrize("torn", range(1, 60, 7))
@@ -116,7 +127,10 @@ def test_a_run_that_changes_nothing_writes_nothing_and_the_next_one_continues(tm
     idle.close()
     assert (tmp_path / "applied.jsonl").stat().st_mtime_ns == before
     Journal(tmp_path, "uid").intend(key("b"), "v1", state("b"))
-    assert [(each.key, each.done) for each in load(tmp_path, "uid")[0]] == [(key("a"), True), (key("b"), False)]
+    assert [(each.key, each.done) for each in load(tmp_path, "uid")[0]] == [
+        (key("a"), True),
+        (key("b"), False),
+    ]
 
 
 def test_a_full_disk_is_an_error_with_a_remedy(tmp_path, monkeypatch):
@@ -140,7 +154,11 @@ PROGRAM = "a line of a program\n" * 9000
 
 def declare(journal, count, **inputs):
     for index in range(count):
-        journal.intend(key(f"c{index}"), "v1", state(f"c{index}", data={"program.py": PROGRAM, "rounds": "1"}, **inputs))
+        journal.intend(
+            key(f"c{index}"),
+            "v1",
+            state(f"c{index}", data={"program.py": PROGRAM, "rounds": "1"}, **inputs),
+        )
         journal.applied(key(f"c{index}"))
 
 
@@ -152,7 +170,9 @@ def test_equal_long_texts_are_written_once_and_read_as_one_object(tmp_path, end)
     assert (tmp_path / "applied.jsonl").stat().st_size < 2 * len(PROGRAM) + 300 * 1024
     read = load(tmp_path, "uid")[0]
     assert [each.state for each in read] == [each.state for each in journal.entries().values()]
-    assert {id(each.state.inputs["data"]["program.py"]) for each in read} == {id(sys.intern(PROGRAM))}, "as in a registration"
+    assert {id(each.state.inputs["data"]["program.py"]) for each in read} == {
+        id(sys.intern(PROGRAM))
+    }, "as in a registration"
     Journal(tmp_path, "uid").close()
     assert load(tmp_path, "uid")[0] == read
 
@@ -160,7 +180,9 @@ def test_equal_long_texts_are_written_once_and_read_as_one_object(tmp_path, end)
 def test_a_long_text_is_on_disk_before_the_object_that_has_it(tmp_path):
     journal = Journal(tmp_path, "uid")
     journal.intend(key("a"), "v1", state("a", data={"program.py": PROGRAM}))
-    facts = [json.loads(line) for line in (tmp_path / "applied.jsonl").read_bytes().splitlines()[1:]]
+    facts = [
+        json.loads(line) for line in (tmp_path / "applied.jsonl").read_bytes().splitlines()[1:]
+    ]
     assert [each["fact"] for each in facts] == ["text", "intend"]
     assert facts[0]["text"] == PROGRAM
     assert facts[0]["digest"] in json.dumps(facts[1]), "a person finds the text by its digest"
@@ -204,9 +226,15 @@ def test_a_map_that_looks_like_a_reference_stays_a_map(tmp_path):
 
 
 def test_a_second_run_names_the_first_its_start_and_the_command_to_type(tmp_path):
-    with exclusive(tmp_path, command="up of local"), pytest.raises(BusyError) as busy, exclusive(tmp_path, command="down"):
+    with (
+        exclusive(tmp_path, command="up of local"),
+        pytest.raises(BusyError) as busy,
+        exclusive(tmp_path, command="down"),
+    ):
         pass
-    assert f"process {os.getpid()} (up of local) is changing this cluster since " in busy.value.message
+    assert (
+        f"process {os.getpid()} (up of local) is changing this cluster since " in busy.value.message
+    )
     assert f"kill {os.getpid()}" in busy.value.remedy
 
 
@@ -226,7 +254,13 @@ def entries(tmp_path, *declared):
 
 def test_dependents_are_deleted_before_what_they_depend_on(tmp_path):
     found = waves(
-        entries(tmp_path, ("a", "ConfigMap", ()), ("b", "ConfigMap", ("a",)), ("c", "ConfigMap", ("b",)), ("d", "ConfigMap", ("a",)))
+        entries(
+            tmp_path,
+            ("a", "ConfigMap", ()),
+            ("b", "ConfigMap", ("a",)),
+            ("c", "ConfigMap", ("b",)),
+            ("d", "ConfigMap", ("a",)),
+        )
     )
     assert [names(wave) for wave in found] == [["d", "c"], ["b"], ["a"]]
 
@@ -239,23 +273,38 @@ def test_namespaces_and_nodes_are_deleted_last(tmp_path):
         ("pvc", "PersistentVolumeClaim", ()),
         ("d", "Deployment", ()),
     ]
-    assert [names(wave) for wave in waves(entries(tmp_path, *declared))] == [["d"], ["pvc"], ["pv"], ["ns"], ["node"]]
+    assert [names(wave) for wave in waves(entries(tmp_path, *declared))] == [
+        ["d"],
+        ["pvc"],
+        ["pv"],
+        ["ns"],
+        ["node"],
+    ]
 
 
 def test_dependency_on_a_remaining_object_does_not_delay_a_deletion(tmp_path):
-    found = waves(entries(tmp_path, ("a", "ConfigMap", ("elsewhere",)), ("b", "ConfigMap", ("elsewhere",))))
+    found = waves(
+        entries(tmp_path, ("a", "ConfigMap", ("elsewhere",)), ("b", "ConfigMap", ("elsewhere",)))
+    )
     assert [names(wave) for wave in found] == [["b", "a"]]
 
 
 def registration(name, urn=None):
     inputs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "n"}}
     return Registration(
-        urn=urn or "urn:settings", type="kubernetes:core/v1:ConfigMap", name="settings", custom=True, parent="", inputs=inputs
+        urn=urn or "urn:settings",
+        type="kubernetes:core/v1:ConfigMap",
+        name="settings",
+        custom=True,
+        parent="",
+        inputs=inputs,
     )
 
 
 def after_a_crash(tmp_path, *facts):
-    """What a run finds whose predecessors announced objects of one resource, and were told that some of them exist."""
+    """What a run finds whose predecessors announced objects of one resource, and were told that
+    some of them exist.
+    """
     journal = Journal(tmp_path, "uid")
     for name, agreed in facts:
         journal.intend(key(name), "v1", state("settings"))
@@ -272,7 +321,8 @@ def after_a_crash(tmp_path, *facts):
     [
         ([("one", True)], "two", "one"),
         ([("one", True), ("two", True)], "one", "two"),
-        # Killed while it created the second: it is taken up by the same update, and leaves the first to a reverted one.
+        # Killed while it created the second: it is taken up by the same update, and leaves the
+        # first to a reverted one.
         ([("one", True), ("two", False)], "two", "two"),
         ([("one", True), ("two", False)], "one", "one"),
         # Killed while it updated the second, which exists.
@@ -288,4 +338,7 @@ def test_newest_object_is_the_current_one_of_a_resource(tmp_path, facts, wanted,
 def test_a_name_is_free_after_an_interrupted_creation_by_another_resource(tmp_path):
     inventory = after_a_crash(tmp_path, ("one", False))
     assert inventory.conflict(key("one"), registration("one", "urn:another"), None) is None
-    assert inventory.conflict(key("one"), registration("one", "urn:another"), {"kind": "ConfigMap"}) is not None
+    assert (
+        inventory.conflict(key("one"), registration("one", "urn:another"), {"kind": "ConfigMap"})
+        is not None
+    )

@@ -1,6 +1,7 @@
 """The event stream of a plan against what a real engine wrote for the same program.
 
-The expectations were read off `pulumi preview --json` (engine 3.260, Kubernetes provider 4.32, real kube-apiserver 1.34).
+The expectations were read off `pulumi preview --json` (engine 3.260, Kubernetes provider 4.32, real
+kube-apiserver 1.34).
 """
 
 import json
@@ -12,10 +13,10 @@ from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, Namespace, Secret
 
-from inferplan.rehearsal.engine.plan.events import events_of, refusal_events, to_ndjson
-from inferplan.rehearsal.engine.plan.states import states_of
-from inferplan.rehearsal.engine.plan.steps import make_plan
-from inferplan.rehearsal.engine.program.record import record
+from inferplan.pulumi_engine.plan.events import events_of, refusal_events, to_ndjson
+from inferplan.pulumi_engine.plan.states import states_of
+from inferplan.pulumi_engine.plan.steps import make_plan
+from inferplan.pulumi_engine.program.record import record
 
 STATE = {"custom", "id", "inputs", "outputs", "parent", "provider", "type", "urn"}
 METADATA = {"detailedDiff", "new", "old", "op", "provider", "type", "urn"}
@@ -42,13 +43,22 @@ REAL = [
     ("replace", "Job::preheat", *REPLACED_IMAGE),
     ("replace", "Secret::k", *REPLACED_KEY),
     ("same", "Namespace::models", None, None),
-    ("update", "Deployment::m", None, {"spec.replicas": {"diffKind": "update", "inputDiff": False}}),
+    (
+        "update",
+        "Deployment::m",
+        None,
+        {"spec.replicas": {"diffKind": "update", "inputDiff": False}},
+    ),
 ]
 
 
 class Node(pulumi.CustomResource):
     def __init__(self, name):
-        super().__init__("kubernetes:core/v1:Node", name, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+        super().__init__(
+            "kubernetes:core/v1:Node",
+            name,
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}},
+        )
 
 
 def program(*, image, key, replicas, after):
@@ -56,8 +66,15 @@ def program(*, image, key, replicas, after):
     place = {"namespace": namespace.metadata.name}
     pod: Any = {"restartPolicy": "Never", "containers": [{"name": "c", "image": image}]}
     Job("preheat", metadata=place, spec={"template": {"spec": pod}})
-    template = {"metadata": {"labels": {"m": "m"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
-    Deployment("m", metadata=place, spec={"replicas": replicas, "selector": {"match_labels": {"m": "m"}}, "template": template})
+    template = {
+        "metadata": {"labels": {"m": "m"}},
+        "spec": {"containers": [{"name": "c", "image": "x"}]},
+    }
+    Deployment(
+        "m",
+        metadata=place,
+        spec={"replicas": replicas, "selector": {"match_labels": {"m": "m"}}, "template": template},
+    )
     Secret("k", metadata=place, string_data={"a": key})
     if after:
         ConfigMap("cm", metadata=place, data={"ns": namespace.metadata.uid})
@@ -68,8 +85,16 @@ def program(*, image, key, replicas, after):
 
 @pytest.fixture(scope="module")
 def stream():
-    before = record(lambda: program(image="x", key="hush-one", replicas=2, after=False), project="tiny", stack="dev")
-    after = record(lambda: program(image="y", key="hush-two", replicas=3, after=True), project="tiny", stack="dev")
+    before = record(
+        lambda: program(image="x", key="hush-one", replicas=2, after=False),
+        project="tiny",
+        stack="dev",
+    )
+    after = record(
+        lambda: program(image="y", key="hush-two", replicas=3, after=True),
+        project="tiny",
+        stack="dev",
+    )
     return to_ndjson(events_of(make_plan(after, states_of(before))))
 
 
@@ -83,9 +108,18 @@ def metadata_of(events, kind):
 
 
 def test_the_steps_are_those_of_the_engine_for_the_same_change(events):
-    steps = [each for each in metadata_of(events, "resOutputsEvent") if each["type"] != "pulumi:pulumi:Stack"]
+    steps = [
+        each
+        for each in metadata_of(events, "resOutputsEvent")
+        if each["type"] != "pulumi:pulumi:Stack"
+    ]
     told = [
-        (each["op"], "::".join([each["type"].rpartition(":")[2], each["urn"].rpartition("::")[2]]), each.get("keys"), each["detailedDiff"])
+        (
+            each["op"],
+            "::".join([each["type"].rpartition(":")[2], each["urn"].rpartition("::")[2]]),
+            each.get("keys"),
+            each["detailedDiff"],
+        )
         for each in steps
     ]
     assert sorted(told, key=str) == sorted(REAL, key=str)
@@ -106,8 +140,21 @@ def test_every_event_has_the_keys_that_the_engine_wrote(events):
 def test_the_counts_are_the_engines_own(events):
     (summary,) = [event["summaryEvent"] for event in events if "summaryEvent" in event]
     # the engine counts the stack as one that stays the same
-    assert summary["resourceChanges"] == {"create": 1, "delete": 1, "replace": 2, "same": 2, "update": 1}
-    assert set(summary) == {"PolicyPacks", "durationSeconds", "isPreview", "maybeCorrupt", "resourceChanges", "result"}
+    assert summary["resourceChanges"] == {
+        "create": 1,
+        "delete": 1,
+        "replace": 2,
+        "same": 2,
+        "update": 1,
+    }
+    assert set(summary) == {
+        "PolicyPacks",
+        "durationSeconds",
+        "isPreview",
+        "maybeCorrupt",
+        "resourceChanges",
+        "result",
+    }
 
 
 def test_each_line_has_a_number_a_time_and_one_event(events):
@@ -121,8 +168,15 @@ def test_each_line_has_a_number_a_time_and_one_event(events):
 def test_secrets_have_the_markers_of_the_engine_and_no_plain_text(stream, events):
     assert b"hush" not in stream
     assert b"digest" not in stream
-    (secret,) = [each for each in metadata_of(events, "resOutputsEvent") if each["op"] == "replace" and "Secret" in each["type"]]
-    marker = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "[secret]"}
+    (secret,) = [
+        each
+        for each in metadata_of(events, "resOutputsEvent")
+        if each["op"] == "replace" and "Secret" in each["type"]
+    ]
+    marker = {
+        "4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
+        "ciphertext": "[secret]",
+    }
     assert secret["new"]["inputs"]["stringData"] == secret["old"]["inputs"]["stringData"] == marker
 
 
@@ -136,15 +190,30 @@ def test_unknown_values_and_ids_are_spelled_as_the_engine_spells_them(events):
 
 
 def test_the_outputs_of_the_stack_end_the_stream(events):
-    stack = [each for each in metadata_of(events, "resOutputsEvent") if each["type"] == "pulumi:pulumi:Stack"][-1]
+    stack = [
+        each
+        for each in metadata_of(events, "resOutputsEvent")
+        if each["type"] == "pulumi:pulumi:Stack"
+    ][-1]
     assert (stack["old"]["outputs"], stack["new"]["outputs"]) == ({"replicas": 2}, {"replicas": 2})
     assert stack["op"] == "same"
 
 
 def test_a_warning_of_the_program_is_a_diagnostic():
     recording = record(lambda: pulumi.log.warn("mind the gap"), project="p", stack="s")
-    found = [event["diagnosticEvent"] for event in events_of(make_plan(recording)) if "diagnosticEvent" in event]
-    assert found == [{"prefix": "warning: ", "message": "mind the gap\n", "color": "never", "severity": "warning"}]
+    found = [
+        event["diagnosticEvent"]
+        for event in events_of(make_plan(recording))
+        if "diagnosticEvent" in event
+    ]
+    assert found == [
+        {
+            "prefix": "warning: ",
+            "message": "mind the gap\n",
+            "color": "never",
+            "severity": "warning",
+        }
+    ]
 
 
 def test_dependencies_of_a_resource_are_listed_once(events):
@@ -153,7 +222,10 @@ def test_dependencies_of_a_resource_are_listed_once(events):
 
 
 def test_a_run_that_fails_before_its_plan_says_why():
-    events = [json.loads(line) for line in to_ndjson(refusal_events("p", "s", "no such pool")).splitlines()]
+    events = [
+        json.loads(line)
+        for line in to_ndjson(refusal_events("p", "s", "no such pool")).splitlines()
+    ]
     assert events[1]["diagnosticEvent"] == {
         "urn": "urn:pulumi:s::p::pulumi:pulumi:Stack::p-s",
         "prefix": "error: ",

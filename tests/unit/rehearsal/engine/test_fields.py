@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from inferplan.rehearsal.engine.apply.fields import without_others
+from inferplan.rehearsal.apply.fields import without_others
 
 LIVE = {
     "metadata": {
@@ -50,4 +50,7 @@ def test_fields_from_before_the_first_apply_have_no_owner():
 
 
 def test_an_object_without_an_account_is_left_whole():
-    assert without_others({"metadata": {"name": "c"}, "data": {"a": "1"}}, "us") == {"metadata": {"name": "c"}, "data": {"a": "1"}}
+    assert without_others({"metadata": {"name": "c"}, "data": {"a": "1"}}, "us") == {
+        "metadata": {"name": "c"},
+        "data": {"a": "1"},
+    }

@@ -6,8 +6,8 @@ import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ConfigMap, Secret, Service
 
-from inferplan.rehearsal.engine.plan.states import load, save, states_of
-from inferplan.rehearsal.engine.plan.steps import make_plan
+from inferplan.pulumi_engine.plan.states import load, save, states_of
+from inferplan.pulumi_engine.plan.steps import make_plan
 from tests.recorder import declare
 
 
@@ -20,27 +20,39 @@ class Holder(pulumi.ComponentResource):
 
     def __init__(self, kind: str, *, aliases: list[Any] | None = None) -> None:
         super().__init__(f"acme:serving:{kind}", "chat", None, None)
-        Service("chat", metadata={"name": "chat", "namespace": "n"}, opts=pulumi.ResourceOptions(parent=self, aliases=aliases))
+        Service(
+            "chat",
+            metadata={"name": "chat", "namespace": "n"},
+            opts=pulumi.ResourceOptions(parent=self, aliases=aliases),
+        )
 
 
 def configured(text: str, **metadata: str) -> None:
     named: Any = metadata or None
     made = ConfigMap("settings", metadata=named, data={"text": text}, immutable=True)
     volumes = [{"name": "c", "configMap": {"name": made.metadata.name}}]
-    template = {"metadata": {"labels": {"m": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}}
+    template = {
+        "metadata": {"labels": {"m": "x"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes},
+    }
     spec: Any = {"selector": {"matchLabels": {"m": "x"}}, "template": template}
     Deployment("d", metadata={"name": "d"}, spec=spec)
 
 
 def steps(found):
-    return {step.urn.rpartition("::")[2]: step for step in found.steps if "acme" not in step.urn.rpartition("$")[2]}
+    return {
+        step.urn.rpartition("::")[2]: step
+        for step in found.steps
+        if "acme" not in step.urn.rpartition("$")[2]
+    }
 
 
 def test_an_object_that_another_urn_has_cannot_be_created():
     found = plan(lambda: Holder("Vllm"), lambda: Holder("Triton"))
     [(message, remedy)] = found.rejected
     assert message.startswith(
-        "Service n/chat already exists: it belongs to the resource acme:serving:Vllm$kubernetes:core/v1:Service 'chat'"
+        "Service n/chat already exists: it belongs to the resource"
+        " acme:serving:Vllm$kubernetes:core/v1:Service 'chat'"
     )
     assert "update twice" in remedy
 
@@ -70,17 +82,23 @@ def test_new_content_under_an_automatic_name_is_created_first_and_shows_where_th
     assert found["settings"].op == "replace"
     assert not found["settings"].change.delete_first
     assert [each.text for each in found["settings"].change.differences] == ["data.text"]
-    assert [each.text for each in found["d"].change.differences] == ["spec.template.spec.volumes[0].configMap.name"]
+    assert [each.text for each in found["d"].change.differences] == [
+        "spec.template.spec.volumes[0].configMap.name"
+    ]
 
 
 def test_changed_content_under_a_declared_name_is_deleted_first():
-    found = steps(plan(lambda: configured("one", name="own"), lambda: configured("two", name="own")))
+    found = steps(
+        plan(lambda: configured("one", name="own"), lambda: configured("two", name="own"))
+    )
     assert found["settings"].change.delete_first
     assert found["d"].op == "same"
 
 
 def test_update_in_place_keeps_an_automatic_name():
-    found = steps(plan(lambda: configured("one", namespace="n"), lambda: configured("one", namespace="n")))
+    found = steps(
+        plan(lambda: configured("one", namespace="n"), lambda: configured("one", namespace="n"))
+    )
     assert {each.op for each in found.values()} == {"same"}
 
 

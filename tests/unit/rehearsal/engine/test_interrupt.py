@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from inferplan.rehearsal.engine.program import record as program_runs
-from inferplan.rehearsal.engine.program.record import record
+from inferplan.pulumi_engine.program import record as program_runs
+from inferplan.pulumi_engine.program.record import record
 
 
 def test_an_interrupted_run_ends_although_a_task_swallows_its_cancellation(monkeypatch):

@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-from inferplan.rehearsal.cluster.api import Api, Resource
-from inferplan.rehearsal.engine.wait import timeouts
-from inferplan.rehearsal.engine.wait.object_events import Target, silent
-from inferplan.rehearsal.engine.wait.readiness import Readiness
-from inferplan.rehearsal.engine.wait.reasons import termination_message
-from inferplan.rehearsal.engine.wait.timeouts import IdleClock
-from inferplan.rehearsal.engine.wait.waiter import Interrupted, Waiter, _too_late
-from inferplan.rehearsal.engine.wait.watching import Watching, _Collection
+from inferplan.kube.api import Api, Resource
+from inferplan.rehearsal.wait import timeouts
+from inferplan.rehearsal.wait.object_events import Target, silent
+from inferplan.rehearsal.wait.readiness import Readiness
+from inferplan.rehearsal.wait.reasons import termination_message
+from inferplan.rehearsal.wait.timeouts import IdleClock
+from inferplan.rehearsal.wait.waiter import Interrupted, Waiter, _too_late
+from inferplan.rehearsal.wait.watching import Watching, _Collection
 from tests.patience import PATIENCE_SECONDS
 
 
@@ -47,7 +47,10 @@ def test_the_idle_clock_waits_until_the_last_request_has_ended(now):
 
 def pod(name, created, *states, kind="containerStatuses"):
     statuses = [{"name": f"c{number}", **state} for number, state in enumerate(states)]
-    return {"metadata": {"name": name, "creationTimestamp": f"2026-11-20T10:00:0{created}Z"}, "status": {kind: statuses}}
+    return {
+        "metadata": {"name": name, "creationTimestamp": f"2026-11-20T10:00:0{created}Z"},
+        "status": {kind: statuses},
+    }
 
 
 def terminated(code, message, *, then=None):
@@ -56,13 +59,21 @@ def terminated(code, message, *, then=None):
 
 
 def test_the_last_line_of_the_newest_pod_is_quoted():
-    pods = [pod("b", 1, terminated(5, "older")), pod("a", 2, terminated(3, "noise\nnot READY: x.bin: no\n"))]
-    assert termination_message(pods) == "pod a: container c0 ended with exit code 3: not READY: x.bin: no"
+    pods = [
+        pod("b", 1, terminated(5, "older")),
+        pod("a", 2, terminated(3, "noise\nnot READY: x.bin: no\n")),
+    ]
+    assert (
+        termination_message(pods)
+        == "pod a: container c0 ended with exit code 3: not READY: x.bin: no"
+    )
 
 
 def test_a_container_that_waits_for_its_restart_is_quoted_and_a_running_one_is_not():
     waiting, running = {"waiting": {"reason": "CrashLoopBackOff"}}, {"running": {}}
-    crashing = pod("a", 1, terminated(1, "READY is missing", then=waiting), kind="initContainerStatuses")
+    crashing = pod(
+        "a", 1, terminated(1, "READY is missing", then=waiting), kind="initContainerStatuses"
+    )
     assert "READY is missing" in termination_message([crashing])
     assert termination_message([pod("a", 1, terminated(1, "an old error", then=running))]) == ""
 
@@ -72,13 +83,21 @@ def test_a_container_that_succeeded_or_left_no_message_is_not_quoted():
     assert termination_message([silent, pod("b", 1), {"metadata": {"name": "c"}}]) == ""
 
 
-JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "copy", "namespace": "inference", "uid": "u"}}
+JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "copy", "namespace": "inference", "uid": "u"},
+}
 
 
 @pytest.fixture
 def waiter(monkeypatch, tmp_path):
     api = Api("https://127.0.0.1:1", tmp_path)
-    monkeypatch.setattr(api, "resource", lambda *_: Resource(base="/apis/batch/v1", plural="jobs", kind="Job", namespaced=True))
+    monkeypatch.setattr(
+        api,
+        "resource",
+        lambda *_: Resource(base="/apis/batch/v1", plural="jobs", kind="Job", namespaced=True),
+    )
     return Waiter(api=api, watching=Watching(api), listener=silent, inspect="kubectl")
 
 
@@ -115,7 +134,10 @@ def test_a_wait_that_begins_after_an_interrupt_ends_immediately(waiter):
     [
         ('0/3 nodes are available: persistentvolumeclaim "models" not found', "create the claim"),
         ("0/3 nodes are available: 3 Insufficient nvidia.com/gpu", "request less"),
-        ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector", "node selector, affinity and tolerations"),
+        (
+            "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector",
+            "node selector, affinity and tolerations",
+        ),
     ],
 )
 def test_the_remedy_of_a_pod_without_a_node_fits_its_cause(why, remedy):
@@ -125,13 +147,23 @@ def test_the_remedy_of_a_pod_without_a_node_fits_its_cause(why, remedy):
 
 
 def test_an_object_that_is_ready_needs_no_watch(waiter, monkeypatch):
-    monkeypatch.setattr(waiter.watching, "observe", lambda *_: pytest.fail("it lists every object of the kind"))
-    live = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}, "status": {"phase": "Active"}}
+    monkeypatch.setattr(
+        waiter.watching, "observe", lambda *_: pytest.fail("it lists every object of the kind")
+    )
+    live = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "n"},
+        "status": {"phase": "Active"},
+    }
     assert waiter.ready(Target("Namespace", "", "n", ""), live, 1) is live
 
 
 def test_copies_are_held_without_their_field_managers(waiter):
-    live = {"kind": "Pod", "metadata": {"name": "p", "namespace": "n", "managedFields": [{"manager": "kubelet"}]}}
+    live = {
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "n", "managedFields": [{"manager": "kubelet"}]},
+    }
     collection = _Collection(path="/api/v1/pods", kind="Pod", api_version="v1")
     waiter.watching._keep(collection, live)
     assert collection.objects["n", "p"]["metadata"] == {"name": "p", "namespace": "n"}

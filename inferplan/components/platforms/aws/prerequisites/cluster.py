@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from inferplan.components.platforms.aws.prerequisites.table import Values, prerequisite
 from inferplan.components.platforms.aws.prerequisites.world import World
-from inferplan.components.storage.spec import S3StoreSpec
+from inferplan.components.stores import S3StoreSpec
 
 _AGENT, _EFS_DRIVER = "eks-pod-identity-agent", "aws-efs-csi-driver"
 
@@ -15,22 +15,47 @@ def _(world: World) -> Iterator[Values]:
     version = create.kubernetes_version if create is not None else (live or {}).get("version")
     if version is None:
         return
-    releases = {each["clusterVersion"]: each for each in world.ask("eks", "describe_cluster_versions", includeAll=True)["clusterVersions"]}
+    releases = {
+        each["clusterVersion"]: each
+        for each in world.ask("eks", "describe_cluster_versions", includeAll=True)[
+            "clusterVersions"
+        ]
+    }
     status = releases.get(version, {}).get("versionStatus", "UNSUPPORTED")
-    support = create.support if create is not None else (live or {}).get("upgradePolicy", {}).get("supportType", "EXTENDED")
+    support = (
+        create.support
+        if create is not None
+        else (live or {}).get("upgradePolicy", {}).get("supportType", "EXTENDED")
+    )
     if status == "STANDARD_SUPPORT" or (status == "EXTENDED_SUPPORT" and support == "EXTENDED"):
         return
-    standard = sorted((each for each, row in releases.items() if row["versionStatus"] == "STANDARD_SUPPORT"), key=_minor)
+    standard = sorted(
+        (each for each, row in releases.items() if row["versionStatus"] == "STANDARD_SUPPORT"),
+        key=_minor,
+    )
     end = releases.get(version, {}).get("endOfStandardSupportDate")
-    following = next((each for each in sorted(releases, key=_minor) if _minor(each) > _minor(version)), version)
+    following = next(
+        (each for each in sorted(releases, key=_minor) if _minor(each) > _minor(version)), version
+    )
     change = f'set cluster.create.kubernetesVersion: "{(standard or [version])[-1]}"'
     if create is None:
         change = (
-            f"aws eks update-cluster-version --region {world.cluster.region} --name {world.cluster.name} --kubernetes-version {following}"
+            f"aws eks update-cluster-version --region {world.cluster.region} --name"
+            f" {world.cluster.name} --kubernetes-version {following}"
         )
     until = f" (standard support ended {end:%Y-%m-%d})" if end is not None else ""
-    what = "cluster.create.kubernetesVersion" if create is not None else f"cluster {world.cluster.name}"
-    yield {"what": what, "version": version, "status": status.lower().replace("_", " "), "until": until, "change": change}
+    what = (
+        "cluster.create.kubernetesVersion"
+        if create is not None
+        else f"cluster {world.cluster.name}"
+    )
+    yield {
+        "what": what,
+        "version": version,
+        "status": status.lower().replace("_", " "),
+        "until": until,
+        "change": change,
+    }
 
 
 def _minor(version: str) -> int:
@@ -47,13 +72,22 @@ def _(world: World) -> Iterator[Values]:
     group = next((each for each in groups if each["logGroupName"] == name), None)
     if group is not None:
         arn = group.get("logGroupArn") or group["arn"].removesuffix(":*")
-        if world.ask("logs", "list_tags_for_resource", resourceArn=arn)["tags"].get("inferplan.dev/stack") != world.stack:
+        if (
+            world.ask("logs", "list_tags_for_resource", resourceArn=arn)["tags"].get(
+                "inferplan.dev/stack"
+            )
+            != world.stack
+        ):
             yield {"name": name}
 
 
 @prerequisite("auto-mode")
 def _(world: World) -> Iterator[Values]:
-    if world.existing is not None and world.cluster.auto_mode and not world.existing.get("computeConfig", {}).get("enabled"):
+    if (
+        world.existing is not None
+        and world.cluster.auto_mode
+        and not world.existing.get("computeConfig", {}).get("enabled")
+    ):
         yield {}
 
 
@@ -77,7 +111,8 @@ def _lacks_addon(world: World, name: str) -> bool:
     return (
         world.existing is not None
         and not has_it
-        and world.find("eks", "describe_addon", clusterName=world.cluster.name, addonName=name) is None
+        and world.find("eks", "describe_addon", clusterName=world.cluster.name, addonName=name)
+        is None
     )
 
 
@@ -86,5 +121,8 @@ def _(world: World) -> Iterator[Values]:
     if world.existing is not None and world.cluster.identity == "irsa":
         issuer = world.existing["identity"]["oidc"]["issuer"]
         providers = world.ask("iam", "list_open_id_connect_providers")["OpenIDConnectProviderList"]
-        if not any(each["Arn"].endswith(f"oidc-provider/{issuer.removeprefix('https://')}") for each in providers):
+        if not any(
+            each["Arn"].endswith(f"oidc-provider/{issuer.removeprefix('https://')}")
+            for each in providers
+        ):
             yield {"issuer": issuer}

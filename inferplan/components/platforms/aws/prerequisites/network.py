@@ -1,4 +1,6 @@
-"""The prerequisites of a VPC: DNS, zones, security groups and subnets of load balancers (`rows.toml`)."""
+"""The prerequisites of a VPC: DNS, zones, security groups and subnets of load balancers
+(`rows.toml`).
+"""
 
 from collections.abc import Iterator
 
@@ -10,16 +12,24 @@ _DNS = 53
 
 @prerequisite("vpc-dns")
 def _(world: World) -> Iterator[Values]:
-    for attribute, option in (("enableDnsSupport", "enable-dns-support"), ("enableDnsHostnames", "enable-dns-hostnames")):
+    for attribute, option in (
+        ("enableDnsSupport", "enable-dns-support"),
+        ("enableDnsHostnames", "enable-dns-hostnames"),
+    ):
         if world.vpc is not None:
-            answer = world.ask("ec2", "describe_vpc_attribute", VpcId=world.vpc, Attribute=attribute)
+            answer = world.ask(
+                "ec2", "describe_vpc_attribute", VpcId=world.vpc, Attribute=attribute
+            )
             if not answer[attribute[0].upper() + attribute[1:]]["Value"]:
                 yield {"attribute": attribute, "option": option}
 
 
 def _zones_in_file(world: World) -> Iterator[tuple[str, str, list[str]]]:
     """Yield the path, the zone, and all zones of its list. A subnet knows its zone itself."""
-    create, lists = world.cluster.create, [(f"nodePools.{name}.zones", pool.zones or []) for name, pool in world.pools.items()]
+    create, lists = (
+        world.cluster.create,
+        [(f"nodePools.{name}.zones", pool.zones or []) for name, pool in world.pools.items()],
+    )
     if create is not None and create.zones:
         lists.append(("cluster.create.zones", create.zones))
     for path, zones in lists:
@@ -27,8 +37,16 @@ def _zones_in_file(world: World) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _available(world: World) -> list[str]:
-    rows_ = {name: row for name, row in world.zones.items() if row.get("ZoneType", "availability-zone") == "availability-zone"}
-    return [name for name, row in rows_.items() if row["State"] == "available" and row.get("OptInStatus") != "not-opted-in"]
+    rows_ = {
+        name: row
+        for name, row in world.zones.items()
+        if row.get("ZoneType", "availability-zone") == "availability-zone"
+    }
+    return [
+        name
+        for name, row in rows_.items()
+        if row["State"] == "available" and row.get("OptInStatus") != "not-opted-in"
+    ]
 
 
 @prerequisite("zone-available")
@@ -36,7 +54,14 @@ def _(world: World) -> Iterator[Values]:
     available = _available(world)
     for path, zone, zones in _zones_in_file(world):
         if zone not in available:
-            better = next((each for each in available if each not in zones and _has_control_planes(world, each)), None)
+            better = next(
+                (
+                    each
+                    for each in available
+                    if each not in zones and _has_control_planes(world, each)
+                ),
+                None,
+            )
             yield {"path": path, "zone": zone, "better": better, "available": ", ".join(available)}
 
 
@@ -53,62 +78,120 @@ def _(world: World) -> Iterator[Values]:
     listed += [each for each in _zones_in_file(world) if each[0].startswith("cluster.create")]
     for path, zone, zones in listed:
         if zone in world.zones and not _has_control_planes(world, zone):
-            better = next((each for each in available if each not in zones), None) if zones != [""] else None
+            better = (
+                next((each for each in available if each not in zones), None)
+                if zones != [""]
+                else None
+            )
             yield {"path": path, "zone": zone, "id": world.zones[zone]["ZoneId"], "better": better}
 
 
 @prerequisite("api-endpoint")
 def _(world: World) -> Iterator[Values]:
     networks = world.network.get("publicAccessCidrs") or [EVERYWHERE]
-    if world.existing is not None and not world.network.get("endpointPrivateAccess") and EVERYWHERE not in networks:
+    if (
+        world.existing is not None
+        and not world.network.get("endpointPrivateAccess")
+        and EVERYWHERE not in networks
+    ):
         yield {"networks": ", ".join(networks)}
 
 
 @prerequisite("security-group")
 def _(world: World) -> Iterator[Values]:
     for name, pool in world.pools.items():
-        live = {each["GroupId"]: each["VpcId"] for each in world.groups(pool.security_groups)} if pool.security_groups else {}
+        live = (
+            {each["GroupId"]: each["VpcId"] for each in world.groups(pool.security_groups)}
+            if pool.security_groups
+            else {}
+        )
         for index, group in enumerate(pool.security_groups or ()):
             if group not in live or (world.vpc is not None and live[group] != world.vpc):
-                state = f"is in {live[group]}, and the cluster in {world.vpc}" if group in live else "does not exist"
+                state = (
+                    f"is in {live[group]}, and the cluster in {world.vpc}"
+                    if group in live
+                    else "does not exist"
+                )
                 path = f"nodePools.{name}"
-                yield {"path": f"{path}.securityGroups[{index}]", "pool_path": path, "group": group, "state": state}
+                yield {
+                    "path": f"{path}.securityGroups[{index}]",
+                    "pool_path": path,
+                    "group": group,
+                    "state": state,
+                }
 
 
 @prerequisite("coredns")
 def _(world: World) -> Iterator[Values]:
-    """Nodes that the cluster already has run its CoreDNS, unless EKS Auto Mode runs it on each node."""
+    """Nodes that the cluster already has run its CoreDNS, unless EKS Auto Mode runs it on each
+    node.
+    """
     if world.existing is None or world.cluster.has_auto_mode:
         return
     filters = [
         {"Name": "tag-key", "Values": [f"kubernetes.io/cluster/{world.cluster.name}"]},
         {"Name": "instance-state-name", "Values": ["running"]},
     ]
-    instances = [each for one in world.ask("ec2", "describe_instances", Filters=filters)["Reservations"] for each in one["Instances"]]
+    instances = [
+        each
+        for one in world.ask("ec2", "describe_instances", Filters=filters)["Reservations"]
+        for each in one["Instances"]
+    ]
     own = {"Key": "inferplan.dev/stack", "Value": world.stack}
-    nodes = {group["GroupId"] for each in instances if own not in each.get("Tags", ()) for group in each["SecurityGroups"]}
+    nodes = {
+        group["GroupId"]
+        for each in instances
+        if own not in each.get("Tags", ())
+        for group in each["SecurityGroups"]
+    }
     for name, pool in world.pools.items() if nodes else ():
         groups = world.groups_of(pool)
         if not world.admits(sorted(nodes), _DNS, groups):
-            better = next((each for each in sorted(nodes) if world.admits([each], _DNS, [each])), None)
+            better = next(
+                (each for each in sorted(nodes) if world.admits([each], _DNS, [each])), None
+            )
             primary = world.network.get("clusterSecurityGroupId")
-            yield {"pool": name, "nodes": sorted(nodes)[0], "groups": ", ".join(groups), "better": better, "primary": primary}
+            yield {
+                "pool": name,
+                "nodes": sorted(nodes)[0],
+                "groups": ", ".join(groups),
+                "better": better,
+                "primary": primary,
+            }
 
 
 @prerequisite("balancer-subnets")
 def _(world: World) -> Iterator[Values]:
-    """EKS Auto Mode finds the subnets of a load balancer by their tags; a VPC of the stack has them."""
+    """EKS Auto Mode finds the subnets of a load balancer by their tags; a VPC of the stack has
+    them.
+    """
     gateway = world.sections.gateway
     balancer = None if gateway is None else gateway.access.balancer
     if balancer is None or not world.cluster.balances_in_auto_mode or world.vpc is None:
         return
     public = balancer.scheme == "internet-facing"
-    tag, kind = ("kubernetes.io/role/elb", "public") if public else ("kubernetes.io/role/internal-elb", "private")
+    tag, kind = (
+        ("kubernetes.io/role/elb", "public")
+        if public
+        else ("kubernetes.io/role/internal-elb", "private")
+    )
     tagged, others = {}, {}
     for id_, row in sorted(world.neighbours.items()):
         values = {each["Key"]: each["Value"] for each in row.get("Tags", ())}
-        (tagged if values.get(tag) in ("1", "") else others if bool(world.gateway(row)) == public else {})[row["AvailabilityZone"]] = id_
+        (
+            tagged
+            if values.get(tag) in ("1", "")
+            else others
+            if bool(world.gateway(row)) == public
+            else {}
+        )[row["AvailabilityZone"]] = id_
     if len(tagged) < 2:
         candidates = [id_ for zone, id_ in others.items() if zone not in tagged]
         enough = " ".join(candidates) if len(candidates) + len(tagged) >= 2 else None
-        yield {"count": len(tagged), "tag": tag, "scheme": balancer.scheme, "kind": kind, "subnets": enough}
+        yield {
+            "count": len(tagged),
+            "tag": tag,
+            "scheme": balancer.scheme,
+            "kind": kind,
+            "subnets": enough,
+        }

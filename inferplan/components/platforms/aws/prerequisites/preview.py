@@ -1,4 +1,6 @@
-"""Names the prerequisites that an account does not meet in a preview with AWS credentials; it asks nothing without them."""
+"""Names the prerequisites that an account does not meet in a preview with AWS credentials; it asks
+nothing without them.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -21,11 +23,17 @@ class MissingError(Exception):
     missing = True
 
 
-async def warn_about_prerequisites(cluster: EksClusterFields, sections: Sections, stack: str, options: pulumi.InvokeOptions) -> None:
-    """Warn about each unmet prerequisite with its remedy. What the caller may not read is left to `inferplan doctor`."""
+async def warn_about_prerequisites(
+    cluster: EksClusterFields, sections: Sections, stack: str, options: pulumi.InvokeOptions
+) -> None:
+    """Warn about each unmet prerequisite with its remedy. What the caller may not read is left to
+    `inferplan doctor`.
+    """
     if not pulumi.runtime.is_dry_run() or await caller_arn(options) is None:
         return
-    for text in await asyncio.to_thread(messages, World(cluster, sections, stack, asker(cluster.region))):
+    for text in await asyncio.to_thread(
+        messages, World(cluster, sections, stack, asker(cluster.region))
+    ):
         pulumi.log.warn(text)
 
 
@@ -45,7 +53,16 @@ def messages(world: World) -> list[str]:
             ]
         except Exception:  # noqa: BLE001 - a missing permission must not stop a preview; the count says that something is unproven
             unread += 1
-    return [*texts, *([f"{unread} prerequisites of AWS could not be read. Run: inferplan doctor {world.stack}"] if unread else [])]
+    return [
+        *texts,
+        *(
+            [
+                f"{unread} prerequisites of AWS could not be read. Run: inferplan doctor {world.stack}"
+            ]
+            if unread
+            else []
+        ),
+    ]
 
 
 def asker(region: str) -> Callable[..., Mapping[str, Any]]:
@@ -56,10 +73,14 @@ def asker(region: str) -> Callable[..., Mapping[str, Any]]:
 
     session, clients = botocore.session.Session(), dict[str, Any]()
 
-    config = Config(region_name=region, connect_timeout=5, read_timeout=30, retries={"total_max_attempts": 2})
+    config = Config(
+        region_name=region, connect_timeout=5, read_timeout=30, retries={"total_max_attempts": 2}
+    )
 
     def ask(service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
-        client = clients[service] = clients.get(service) or session.create_client(service, config=config)
+        client = clients[service] = clients.get(service) or session.create_client(
+            service, config=config
+        )
         try:
             if client.can_paginate(operation):
                 return client.get_paginator(operation).paginate(**parameters).build_full_result()

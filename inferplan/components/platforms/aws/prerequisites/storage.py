@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from inferplan.components.platforms.aws.prerequisites.table import Values, prerequisite
 from inferplan.components.platforms.aws.prerequisites.world import Row, World
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
-from inferplan.components.storage.spec import S3StoreSpec
+from inferplan.components.stores import S3StoreSpec
 
 _NFS = 2049
 
@@ -28,9 +28,20 @@ def _(world: World) -> Iterator[Values]:
             answer = world.find("efs", operation, **{key: id_})
             row = next(iter((answer or {}).get(field, ())), None)
             if row is None or row["LifeCycleState"] != "available":
-                yield {"store": name, "id": id_, "state": "does not exist" if row is None else f"is {row['LifeCycleState']}"}
+                yield {
+                    "store": name,
+                    "id": id_,
+                    "state": "does not exist" if row is None else f"is {row['LifeCycleState']}",
+                }
             elif row["FileSystemId"] != store.file_system_id:
-                yield {"store": name, "id": id_, "state": f"is an access point of {row['FileSystemId']}, not of {store.file_system_id},"}
+                yield {
+                    "store": name,
+                    "id": id_,
+                    "state": (
+                        f"is an access point of {row['FileSystemId']}, not of"
+                        f" {store.file_system_id},"
+                    ),
+                }
 
 
 @prerequisite("file-system-vpc")
@@ -38,7 +49,12 @@ def _(world: World) -> Iterator[Values]:
     for name, store, targets in _file_systems(world):
         vpcs = {each["VpcId"] for each in targets}
         if targets and world.vpc not in vpcs:
-            yield {"store": name, "id": store.file_system_id, "live": ", ".join(sorted(vpcs)), "vpc": world.vpc or "a new VPC"}
+            yield {
+                "store": name,
+                "id": store.file_system_id,
+                "live": ", ".join(sorted(vpcs)),
+                "vpc": world.vpc or "a new VPC",
+            }
 
 
 @prerequisite("mount-target")
@@ -47,12 +63,21 @@ def _(world: World) -> Iterator[Values]:
         vpcs = {each["VpcId"] for each in targets}
         if vpcs and vpcs != {world.vpc}:
             continue
-        group = next((_groups(world, each)[0] for each in targets), world.network.get("clusterSecurityGroupId"))
+        group = next(
+            (_groups(world, each)[0] for each in targets),
+            world.network.get("clusterSecurityGroupId"),
+        )
         served = {each["AvailabilityZoneName"] for each in targets}
         by_zone = {row["AvailabilityZone"]: row["SubnetId"] for row in world.node_subnets()}
         for zone, subnet in sorted(by_zone.items()):
             if zone not in served:
-                yield {"store": name, "id": store.file_system_id, "zone": zone, "subnet": subnet, "group": group}
+                yield {
+                    "store": name,
+                    "id": store.file_system_id,
+                    "zone": zone,
+                    "subnet": subnet,
+                    "group": group,
+                }
 
 
 @prerequisite("mount-target-rule")
@@ -62,12 +87,19 @@ def _(world: World) -> Iterator[Values]:
         for each in targets:
             groups = _groups(world, each)
             if each["VpcId"] == world.vpc and not world.admits(groups, _NFS, clients):
-                values = {"zone": each["AvailabilityZoneName"], "groups": ", ".join(clients), "group": clients[0], "live": groups[0]}
+                values = {
+                    "zone": each["AvailabilityZoneName"],
+                    "groups": ", ".join(clients),
+                    "group": clients[0],
+                    "live": groups[0],
+                }
                 yield {"store": name, "target": each["MountTargetId"], **values}
 
 
 def _groups(world: World, target: Row) -> list[str]:
-    return world.ask("efs", "describe_mount_target_security_groups", MountTargetId=target["MountTargetId"])["SecurityGroups"]
+    return world.ask(
+        "efs", "describe_mount_target_security_groups", MountTargetId=target["MountTargetId"]
+    )["SecurityGroups"]
 
 
 @prerequisite("bucket-region")

@@ -1,4 +1,6 @@
-"""The prerequisites of AWS (`rows.toml`), each checked against the account that a stack meets, with a remedy that can be executed."""
+"""The prerequisites of AWS (`rows.toml`), each checked against the account that a stack meets, with
+a remedy that can be executed.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +17,9 @@ CHECKS: dict[str, Check] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Unmet:
-    """A prerequisite that the account does not meet: what is wrong, and a command or an edit of the stack file."""
+    """A prerequisite that the account does not meet: what is wrong, and a command or an edit of the
+    stack file.
+    """
 
     problem: str
     remedy: str
@@ -36,11 +40,17 @@ def unmet(name: str, world: World) -> Iterator[Unmet]:
         if any(f"{{{key}}}" in remedy and value is None for key, value in fields.items()):
             remedy = row.get("otherwise", remedy)
         severity = values.get("severity", "error")
-        yield Unmet(problem=row["problem"].format_map(fields), remedy=remedy.format_map(fields), severity=severity)
+        yield Unmet(
+            problem=row["problem"].format_map(fields),
+            remedy=remedy.format_map(fields),
+            severity=severity,
+        )
 
 
 def prerequisite(name: str) -> Callable[[Check], Check]:
-    """Register the check of the row `name`, which yields the values of its texts for each place where it is not met."""
+    """Register the check of the row `name`, which yields the values of its texts for each place
+    where it is not met.
+    """
 
     def register(check: Check) -> Check:
         CHECKS[name] = check

@@ -12,7 +12,9 @@ from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
 from inferplan.components.platforms.platform import Sections
 
 Ask = Callable[..., Mapping[str, Any]]
-"""`ask("ec2", "describe_vpcs", VpcIds=[...])`: the answer of AWS, all pages of it. An error for a missing resource has `missing` = True."""
+"""`ask("ec2", "describe_vpcs", VpcIds=[...])`: the answer of AWS, all pages of it. An error for a
+missing resource has `missing` = True.
+"""
 Row = Mapping[str, Any]
 FREE_ADDRESSES = 16
 EVERYWHERE = "0.0.0.0/0"
@@ -54,13 +56,21 @@ class World:
 
     @cached_property
     def pools(self) -> Mapping[str, EksPool]:
-        return {name: pool for name, pool in self.sections.node_pools.items() if isinstance(pool, EksPool)}
+        return {
+            name: pool
+            for name, pool in self.sections.node_pools.items()
+            if isinstance(pool, EksPool)
+        }
 
     @cached_property
     def file_systems(self) -> Mapping[str, EfsStoreSpec]:
         """The existing file systems that stores name."""
         stores = self.sections.storage.items()
-        return {name: store for name, store in stores if isinstance(store, EfsStoreSpec) and store.file_system_id is not None}
+        return {
+            name: store
+            for name, store in stores
+            if isinstance(store, EfsStoreSpec) and store.file_system_id is not None
+        }
 
     @cached_property
     def live(self) -> Row | None:
@@ -79,7 +89,10 @@ class World:
 
     @cached_property
     def named(self) -> Sequence[Named]:
-        of_cluster = [Named(f"cluster.subnets.{zone}", id_, zone) for zone, id_ in (self.cluster.subnets or {}).items()]
+        of_cluster = [
+            Named(f"cluster.subnets.{zone}", id_, zone)
+            for zone, id_ in (self.cluster.subnets or {}).items()
+        ]
         of_pools = [
             Named(f"nodePools.{name}.subnets[{index}]", id_, None)
             for name, pool in self.pools.items()
@@ -94,13 +107,19 @@ class World:
         return self._subnets("subnet-id", ids) if ids else {}
 
     def _subnets(self, key: str, values: list[str]) -> Mapping[str, Row]:
-        rows = self.ask("ec2", "describe_subnets", Filters=[{"Name": key, "Values": values}])["Subnets"]
+        rows = self.ask("ec2", "describe_subnets", Filters=[{"Name": key, "Values": values}])[
+            "Subnets"
+        ]
         return {each["SubnetId"]: each for each in rows}
 
     @cached_property
     def vpc(self) -> str | None:
-        """The VPC of the existing cluster, or that of the subnets for a new one; None for a VPC that the stack creates."""
-        first = next((self.subnets[each.id]["VpcId"] for each in self.named if each.id in self.subnets), None)
+        """The VPC of the existing cluster, or that of the subnets for a new one; None for a VPC
+        that the stack creates.
+        """
+        first = next(
+            (self.subnets[each.id]["VpcId"] for each in self.named if each.id in self.subnets), None
+        )
         return self.network.get("vpcId") or (first if self.cluster.subnets else None)
 
     @cached_property
@@ -108,16 +127,26 @@ class World:
         return {} if self.vpc is None else self._subnets("vpc-id", [self.vpc])
 
     def usable(self) -> Iterator[tuple[Named, Row]]:
-        """Yield the named subnets that are in the right VPC and zone, and those of the cluster where pools name none."""
+        """Yield the named subnets that are in the right VPC and zone, and those of the cluster
+        where pools name none.
+        """
         for each in self.named:
             row = self.subnets.get(each.id)
-            if row is not None and row["VpcId"] == self.vpc and each.zone in (None, row["AvailabilityZone"]):
+            if (
+                row is not None
+                and row["VpcId"] == self.vpc
+                and each.zone in (None, row["AvailabilityZone"])
+            ):
                 yield each, row
 
     def node_subnets(self) -> list[Row]:
         """The subnets in which nodes start."""
         rows = [row for _, row in self.usable()]
-        return rows or [row for id_ in self.network.get("subnetIds", ()) if (row := self.subnets.get(id_)) and not self.gateway(row)]
+        return rows or [
+            row
+            for id_ in self.network.get("subnetIds", ())
+            if (row := self.subnets.get(id_)) and not self.gateway(row)
+        ]
 
     @cached_property
     def tables(self) -> dict[str, Sequence[Row]]:
@@ -128,14 +157,20 @@ class World:
         vpc = subnet["VpcId"]
         if vpc not in self.tables:
             filters = [{"Name": "vpc-id", "Values": [vpc]}]
-            self.tables[vpc] = self.ask("ec2", "describe_route_tables", Filters=filters)["RouteTables"]
+            self.tables[vpc] = self.ask("ec2", "describe_route_tables", Filters=filters)[
+                "RouteTables"
+            ]
         pairs = [(each, table) for table in self.tables[vpc] for each in table["Associations"]]
-        own = next((table for each, table in pairs if each.get("SubnetId") == subnet["SubnetId"]), None)
+        own = next(
+            (table for each, table in pairs if each.get("SubnetId") == subnet["SubnetId"]), None
+        )
         return own or next((table for each, table in pairs if each.get("Main")), None)
 
     def default_route(self, subnet: Row) -> Row | None:
         routes = (self.table(subnet) or {}).get("Routes", ())
-        return next((each for each in routes if each.get("DestinationCidrBlock") == EVERYWHERE), None)
+        return next(
+            (each for each in routes if each.get("DestinationCidrBlock") == EVERYWHERE), None
+        )
 
     def gateway(self, subnet: Row) -> str:
         """Return the internet gateway that makes a subnet public, "" for a private one."""
@@ -148,7 +183,9 @@ class World:
         rows = [
             row
             for id_, row in sorted(self.neighbours.items())
-            if id_ not in taken and row["AvailabilityZone"] == zone and row["AvailableIpAddressCount"] > FREE_ADDRESSES
+            if id_ not in taken
+            and row["AvailabilityZone"] == zone
+            and row["AvailableIpAddressCount"] > FREE_ADDRESSES
         ]
         return next((row["SubnetId"] for row in rows if not self.gateway(row)), None)
 
@@ -160,24 +197,37 @@ class World:
         taken = [ipaddress.IPv4Network(each["CidrBlock"]) for each in self.neighbours.values()]
         network = ipaddress.IPv4Network(row["CidrBlock"])
         blocks = network.subnets(new_prefix=max(24, network.prefixlen))
-        return next((str(each) for each in blocks if not any(each.overlaps(other) for other in taken)), None)
+        return next(
+            (str(each) for each in blocks if not any(each.overlaps(other) for other in taken)), None
+        )
 
     @cached_property
     def zones(self) -> Mapping[str, Row]:
         """The zones of the region by the names that they have in this account."""
-        rows = self.ask("ec2", "describe_availability_zones", AllAvailabilityZones=True)["AvailabilityZones"]
+        rows = self.ask("ec2", "describe_availability_zones", AllAvailabilityZones=True)[
+            "AvailabilityZones"
+        ]
         return {each["ZoneName"]: each for each in rows}
 
     def groups(self, ids: Sequence[str]) -> Sequence[Row]:
-        rows = self.ask("ec2", "describe_security_groups", Filters=[{"Name": "group-id", "Values": sorted(ids)}])
+        rows = self.ask(
+            "ec2", "describe_security_groups", Filters=[{"Name": "group-id", "Values": sorted(ids)}]
+        )
         return rows["SecurityGroups"]
 
     def admits(self, ids: Sequence[str], port: int, sources: Sequence[str]) -> bool:
-        """True if one of the security groups `ids` admits `port` from one of `sources`, or from every address of private networks."""
+        """True if one of the security groups `ids` admits `port` from one of `sources`, or from
+        every address of private networks.
+        """
         for rule in (rule for group in self.groups(ids) for rule in group["IpPermissions"]):
-            fits = rule["IpProtocol"] == "-1" or rule.get("FromPort", 0) <= port <= rule.get("ToPort", 65535)
+            fits = rule["IpProtocol"] == "-1" or rule.get("FromPort", 0) <= port <= rule.get(
+                "ToPort", 65535
+            )
             pairs = {each["GroupId"] for each in rule.get("UserIdGroupPairs", ())}
-            wide = any(ipaddress.ip_network(each["CidrIp"]).prefixlen <= 16 for each in rule.get("IpRanges", ()))
+            wide = any(
+                ipaddress.ip_network(each["CidrIp"]).prefixlen <= 16
+                for each in rule.get("IpRanges", ())
+            )
             if fits and (wide or pairs & set(sources)):
                 return True
         return False
@@ -188,7 +238,9 @@ class World:
         return [*([primary] if primary else []), *(pool.security_groups or ())]
 
     def is_own(self, tags: Sequence[Mapping[str, str]] | None) -> bool:
-        """True if the tags of a resource say that an earlier update of this stack, or its cluster, created it."""
+        """True if the tags of a resource say that an earlier update of this stack, or its cluster,
+        created it.
+        """
         values = {each["Key"]: each["Value"] for each in tags or ()}
         names = {values.get("eks:cluster-name"), values.get("aws:eks:cluster-name")}
         return values.get("inferplan.dev/stack") == self.stack or self.cluster.name in names

@@ -1,0 +1,151 @@
+"""A real server of one model on this computer: the CPU build of its engine, with the arguments that
+the plan gives its pods.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inferplan.components.gateway import keys
+from inferplan.components.serving.model_parts import CpuBuild
+from inferplan.documents.errors import unknown
+from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
+from inferplan.kube.paths import mapping
+from inferplan.pulumi_engine.recording import Recording
+from inferplan.pulumi_engine.values import reveal
+from inferplan.rehearsal.cluster import Cluster
+from inferplan.rehearsal.cluster.components import SERVER
+from inferplan.rehearsal.serving.programs import Program, answer_of, folder_of
+from inferplan.workspace.errors import RequestError
+from inferplan.workspace.workspace import Workspace
+
+_START_SECONDS = 900.0
+_FILES = ("config.json", "*.safetensors")
+_LINK = "model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealServer:
+    """The `model` that a real server answers for, its `directory` of files, and the `program` of
+    the `build` for CPUs.
+    """
+
+    model: str
+    directory: Path
+    program: str
+    build: CpuBuild
+
+
+def real_server(workspace: Workspace, options: Iterable[str]) -> RealServer | None:
+    """The real server that `--real MODEL=DIR` asks for. Raises RequestError, before anything
+    starts, if it cannot run.
+    """
+    errors, servers = [], []
+    for option in options:
+        model, _, path = option.partition("=")
+        spec, directory = workspace.settings.models.get(model), Path(path).expanduser().absolute()
+        if spec is None:
+            errors.append(unknown("model", model, workspace.settings.models, owner=workspace.stack))
+            continue
+        if spec.cpu_build is None:
+            errors.append(
+                f"{spec.engine} has no build for CPUs, so no real server of {model} runs here."
+                " Leave --real out: a stub answers"
+            )
+            continue
+        missing = [name for name in _FILES if not any(directory.glob(name))]
+        if not path or missing:
+            errors.append(
+                f"{directory} has no {' and no '.join(missing)}. Name a directory with the files of"
+                f" a model: {model}=DIR"
+            )
+        program = os.environ.get("INFERPLAN_CPU_SERVER") or shutil.which(spec.cpu_build.program)
+        if program is None or not os.access(program, os.X_OK):
+            errors.append(
+                f"{program or spec.cpu_build.program} is not a program on this computer. Install"
+                f" the CPU build of {spec.engine} in an environment of its own (docs/rehearsal.md),"
+                " and put it on PATH or name it in INFERPLAN_CPU_SERVER"
+            )
+        servers.append(
+            RealServer(
+                model=model, directory=directory, program=program or "", build=spec.cpu_build
+            )
+        )
+    if len(servers) > 1:
+        errors.append("a rehearsal runs one real server at a time. Name one model")
+    if errors:
+        raise RequestError("; ".join(f"--real: {each}" for each in errors))
+    return next(iter(servers), None)
+
+
+def arguments_of(server: RealServer, recording: Recording) -> tuple[list[str], list[str]]:
+    """The arguments of the server after the model, and the options among those of its pods that its
+    build lacks.
+    """
+    kept, dropped, name = [], [], ""
+    for word in _container(server.model, recording)["args"][1:]:
+        # A word without dashes is a value of the option before it.
+        is_option = word.startswith("--")
+        name = word.partition("=")[0] if is_option else name
+        if name in server.build.lacks:
+            dropped += [name] if is_option else []
+        elif name not in ("--port", "--api-key"):
+            kept.append(word)
+    return kept, dropped
+
+
+def _container(model: str, recording: Recording) -> Mapping[str, Any]:
+    for each in recording:
+        spec = mapping(reveal(each.inputs), "spec")
+        template = mapping(spec, "template") or mapping(
+            spec, "leaderWorkerTemplate", "workerTemplate"
+        )
+        labels = mapping(template, "metadata", "labels")
+        if (labels.get(COMPONENT_LABEL), labels.get(INSTANCE_LABEL)) == ("model", model):
+            return template["spec"]["containers"][0]
+    raise RequestError(f"--real: the plan has no server of {model}")
+
+
+def program(
+    server: RealServer, recording: Recording, cluster: Cluster, *, port: int, seed: str
+) -> Program:
+    """The server on loopback. It starts again when its arguments, its files or its key change."""
+    container, folder = _container(server.model, recording), folder_of(cluster.directory)
+    link = folder / _LINK
+    # Paths and addresses of the pod mean nothing here.
+    plain = {
+        each["name"]: each["value"]
+        for each in container["env"]
+        if "/" not in each.get("value", "/")
+    }
+    secret = {
+        each["name"]: keys.server_key(seed, server.model)
+        for each in container["env"]
+        if "valueFrom" in each
+    }
+
+    def prepare() -> None:
+        link.unlink(missing_ok=True)
+        link.symlink_to(server.directory)
+
+    return Program(
+        component=SERVER,
+        # The link is in the directory of the cluster, by which its processes are found.
+        command=[
+            server.program,
+            "serve",
+            str(link),
+            *arguments_of(server, recording)[0],
+            "--host=127.0.0.1",
+            f"--port={port}",
+        ],
+        files={"server.txt": str(server.directory).encode()},
+        environment={**server.build.environment, **plain, **secret},
+        prepare=prepare,
+        ready=lambda: answer_of(f"http://127.0.0.1:{port}/health") is not None,
+        reloads=False,
+        ready_seconds=_START_SECONDS,
+    )

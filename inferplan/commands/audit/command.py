@@ -1,0 +1,149 @@
+"""`inferplan audit NEW --from OLD --nodes FILE`: what happens when a cluster gets these manifests."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from inferplan.commands.arguments import json_option
+from inferplan.commands.audit.audit import DEPLOYERS, Audit, audit, findings
+from inferplan.commands.progress import ProgressView
+from inferplan.commands.report.forms import as_html, as_json, as_markdown
+from inferplan.commands.screen import results, say, show_findings
+from inferplan.workspace.errors import RequestError
+from inferplan.workspace.files import check_targets, write
+
+FORMS = {".md": as_markdown, ".html": as_html, ".json": as_json}
+
+
+def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command line
+    new: Annotated[
+        str,
+        typer.Argument(
+            help="Manifests, a kustomization, a Helm chart, REV:path, or engine events of Pulumi."
+        ),
+    ],
+    nodes: Annotated[Path, typer.Option(help="Nodes: a file of inferplan nodes, or a stack file.")],
+    old: Annotated[
+        str | None,
+        typer.Option("--from", help="The manifests that run now; NEW is applied over them."),
+    ] = None,
+    values: Annotated[
+        list[Path] | None,
+        typer.Option("--values", "-f", help="Values of the chart; may be repeated."),
+    ] = None,
+    old_values: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from-values",
+            help="Values of the old chart, by default those of the new one; may be repeated.",
+        ),
+    ] = None,
+    deployer: Annotated[
+        str | None,
+        typer.Option(
+            help=(
+                f"How NEW is applied: {', '.join(DEPLOYERS)}. The default is helm for charts, else"
+                " kubectl."
+            )
+        ),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
+    ] = "default",
+    existing: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Manifests that the cluster has already, such as definitions; may be repeated."
+        ),
+    ] = None,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Drain every node afterwards, one after the other.")
+    ] = False,
+    policy: Annotated[
+        str,
+        typer.Option(
+            help=(
+                "Which new violations of the policy pack block the change: critical, block (all of"
+                " them) or advise (none)."
+            )
+        ),
+    ] = "critical",
+    kubernetes: Annotated[
+        str | None,
+        typer.Option(
+            help="The version to upgrade to, 1.35 to 1.37; its control plane is built once."
+        ),
+    ] = None,
+    operator: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Run an operator (built once): keda=2.21 or envoy-gateway=1.9; may be repeated."
+        ),
+    ] = None,
+    timeout: Annotated[int, typer.Option(help="Seconds that one wave may take.", min=5)] = 120,
+    save: Annotated[
+        Path | None,
+        typer.Option(help="Write the findings to a file, which inferplan report takes."),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help=(
+                "Write the report with policies, risks and capacity to a file that ends with .md,"
+                " .html or .json."
+            )
+        ),
+    ] = None,
+    json: Annotated[
+        bool, json_option("Print the findings as JSON, as --save writes them.")
+    ] = False,
+) -> None:
+    """Apply manifests to a simulated cluster as a deployer would, and report what happens; exit
+    code 3 if they must not be applied.
+    """
+    if report is not None and report.suffix not in FORMS:
+        raise RequestError(
+            f"--report: {str(report)!r} has no known suffix. Choose from: {', '.join(FORMS)}"
+        )
+    check_targets(save=save, report=report)
+    with ProgressView() as view:
+        result = audit(
+            new,
+            nodes=nodes,
+            old=old,
+            values=values or (),
+            old_values=old_values,
+            deployer=deployer,
+            namespace=namespace,
+            existing=existing or (),
+            drain=drain,
+            policy=policy,
+            kubernetes=kubernetes,
+            operators=operator or (),
+            timeout=timeout,
+            progress=view.step,
+            say=say,
+        )
+    if report is not None:
+        write(report, FORMS[report.suffix](result.report).encode())
+    content = findings.table(result.findings)
+    show_findings(findings.save(result.findings), content.title, content, save=save, as_json=json)
+    verdict = _verdict(result, listed=report is not None)
+    if json:
+        say(verdict.plain)
+    else:
+        results().print(verdict)
+    raise typer.Exit(3 if result.blocked else 0)
+
+
+def _verdict(result: Audit, *, listed: bool) -> Text:
+    """The verdict, and where violations of the policy pack are listed if they alone block and no
+    report was asked for.
+    """
+    by_policy = result.blocked and result.findings.outcome != "blocked"
+    return Text(
+        "verdict:"
+        f" {result.report.verdict}{'; --report FILE lists the violations' if by_policy and not listed else ''}"
+    )

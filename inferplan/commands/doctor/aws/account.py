@@ -1,0 +1,158 @@
+"""The AWS account that `inferplan doctor` examines, asked with the user's own credentials. It reads
+and never changes anything.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from inferplan.commands.doctor.findings import DeniedError, LoginError
+from inferplan.components.platforms.aws.cluster_spec import EksCluster
+from inferplan.components.platforms.aws.prerequisites.world import Ask, World
+from inferplan.pulumi_engine.recording import Recording
+from inferplan.stackfile.stack import StackSettings
+from inferplan.workspace.errors import OperationError, one_line
+
+_DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "Forbidden", "403"}
+_LOGGED_OUT = {
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidClientTokenId",
+    "UnrecognizedClientException",
+    "AuthFailure",
+}
+_LOGIN = "aws sso login && export AWS_PROFILE=PROFILE"
+_MISSING = ("NotFound", "NoSuch", "404")
+# IAM's spelling, where it differs from that of the API.
+_SERVICES = {"service-quotas": "servicequotas", "efs": "elasticfilesystem"}
+
+
+class AwsError(OperationError):
+    """An error of AWS other than a missing permission. `missing` is true if the resource does not
+    exist.
+    """
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.missing = any(each in code for each in _MISSING)
+
+
+def action_of(service: str, operation: str) -> str:
+    """Return the IAM action of an operation, for example `ec2:DescribeVpcs` for ("ec2",
+    "describe_vpcs").
+    """
+    name = "".join(part.capitalize() for part in operation.split("_")).replace("OpenId", "OpenID")
+    return (
+        "s3:ListBucket"
+        if operation == "head_bucket"
+        else f"{_SERVICES.get(service, service)}:{name}"
+    )
+
+
+class Credentials:
+    """Calls AWS in one region with the credentials of the environment, the profile or the instance."""
+
+    def __init__(self, region: str, stack: str) -> None:
+        # 0.3 s that no other command pays.
+        try:
+            import botocore.session
+            from botocore.config import Config
+        except ModuleNotFoundError as error:
+            raise OperationError(
+                "Asking AWS needs the package botocore, which is not installed. Install"
+                " inferplan[aws]."
+            ) from error
+
+        self._session = botocore.session.Session()
+        self._config = Config(
+            region_name=region, connect_timeout=5, read_timeout=30, retries={"mode": "standard"}
+        )
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self._has_credentials: bool | None = None
+        self._stack = stack
+
+    def __call__(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
+        """Return the answer to `operation`. Raises DeniedError, LoginError, AwsError, or
+        OperationError if AWS cannot be asked at all.
+        """
+        from botocore import exceptions
+        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
+
+        try:
+            client = self._client(service)
+            if client.can_paginate(operation):
+                return client.get_paginator(operation).paginate(**parameters).build_full_result()
+            return getattr(client, operation)(**parameters)
+        except ClientError as failed:
+            raise self._error(failed, service, operation) from failed
+        except ResponseParserError as failed:
+            raise OperationError(
+                f"the answer to {action_of(service, operation)} cannot be read: {one_line(failed)}"
+            ) from failed
+        except (
+            exceptions.NoCredentialsError,
+            exceptions.PartialCredentialsError,
+            exceptions.CredentialRetrievalError,
+            exceptions.TokenRetrievalError,
+            exceptions.ProfileNotFound,
+            exceptions.SSOError,
+        ) as failed:
+            raise LoginError(f"AWS was not asked: {one_line(failed)}", remedy=_LOGIN) from failed
+        except BotoCoreError as failed:
+            raise OperationError(
+                f"AWS was not asked: {one_line(failed)}. Check the network and the proxy"
+            ) from failed
+
+    def _client(self, service: str) -> Any:
+        from botocore.exceptions import NoCredentialsError
+
+        # Creating a client is not safe for threads; using one is.
+        with self._lock:
+            if self._has_credentials is None:
+                # The session would look for them again each time, the last time at an address that
+                # answers on EC2 only.
+                self._has_credentials = self._session.get_credentials() is not None
+            if not self._has_credentials:
+                raise NoCredentialsError
+            if service not in self._clients:
+                self._clients[service] = self._session.create_client(service, config=self._config)
+            return self._clients[service]
+
+    def _error(self, failed: Any, service: str, operation: str) -> OperationError:
+        code, action = failed.response["Error"].get("Code", ""), action_of(service, operation)
+        if code in _DENIED:
+            remedy = (
+                f"inferplan doctor {self._stack} --policy > policy.json  # an administrator"
+                " attaches it to your role or user"
+            )
+            return DeniedError(f"AWS denies {action}", permission=action, remedy=remedy)
+        if code in _LOGGED_OUT:
+            return LoginError(
+                f"AWS does not accept the credentials: {one_line(failed)}", remedy=_LOGIN
+            )
+        return AwsError(one_line(failed), code)
+
+
+@dataclass(frozen=True)
+class ExaminedAccount:
+    settings: StackSettings
+    cluster: EksCluster
+    recording: Recording
+    ask: Ask
+    stack: str
+
+    @property
+    def region(self) -> str:
+        return self.cluster.region
+
+    @cached_property
+    def world(self) -> World:
+        return World(self.cluster, self.settings, self.recording.stack, self.ask)
+
+    @cached_property
+    def caller(self) -> Mapping[str, Any]:
+        return self.ask("sts", "get_caller_identity")

@@ -1,0 +1,146 @@
+"""Checks of S3: names that a stack takes, buckets that it uses, and whether a bucket takes access
+logs.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from inferplan.commands.doctor.aws.account import ExaminedAccount
+from inferplan.commands.doctor.findings import DeniedError, Finding, error, ok, unknown, warning
+from inferplan.components.stores import S3StoreSpec
+
+_LOGS = "logging.s3.amazonaws.com"
+
+
+def check_buckets(account: ExaminedAccount) -> Iterator[Finding]:
+    for name, store in account.settings.storage.items():
+        if isinstance(store, S3StoreSpec) and store.endpoint is None:
+            state = _state(account, store.bucket)
+            yield from (
+                _created(account, name, store.bucket, state)
+                if store.create is not None
+                else _used(account, name, store.bucket, state)
+            )
+            if store.create is not None and store.create.access_logs is not None:
+                yield from _takes_logs(account, name, store.bucket, store.create.access_logs.bucket)
+
+
+def _created(account: ExaminedAccount, name: str, bucket: str, state: str) -> Iterator[Finding]:
+    if state == "missing":
+        yield ok(f"storage {name}: the bucket name {bucket} is free")
+    elif state == "denied":
+        yield error(
+            f"storage {name}: bucket {bucket} belongs to another account; bucket names are global",
+            f"set storage.{name}.bucket: {bucket}-{account.caller['Account']}",
+        )
+    else:
+        yield warning(
+            f"storage {name}: bucket {bucket} exists already in your account; creating it fails"
+            " unless this stack did",
+            f"remove storage.{name}.create  # uses the bucket",
+        )
+
+
+def _used(account: ExaminedAccount, name: str, bucket: str, state: str) -> Iterator[Finding]:
+    if state == "missing":
+        yield error(
+            f"storage {name}: bucket {bucket} does not exist", _creation(bucket, account.region)
+        )
+    elif state == "denied":
+        yield unknown(
+            f"could not ask: AWS denies s3:ListBucket on {bucket}; needs permission s3:ListBucket."
+            " Pods read it with their own role, which the bucket's policy must allow if it is in"
+            " another account",
+            f"aws s3api get-bucket-policy --bucket {bucket}",
+        )
+    else:
+        yield ok(f"storage {name}: bucket {bucket} exists")
+
+
+def _takes_logs(account: ExaminedAccount, name: str, source: str, bucket: str) -> Iterator[Finding]:
+    state = _state(account, bucket)
+    grant = _grant(account, bucket)
+    if state == "missing":
+        yield error(
+            f"storage {name}: access-log bucket {bucket} does not exist",
+            f"{_creation(bucket, account.region)} && {grant}",
+        )
+        return
+    if state == "denied":
+        raise DeniedError(
+            f"AWS denies s3:ListBucket on {bucket}",
+            permission="s3:ListBucket",
+            remedy=f"aws s3api head-bucket --bucket {bucket}",
+        )
+    region = account.world.bucket_region(bucket)
+    if region != account.region:
+        yield error(
+            f"storage {name}: access-log bucket {bucket} is in {region}, and S3 logs of {source}"
+            f" only to {account.region}",
+            f"set storage.{name}.create.accessLogs.bucket: {bucket}-{account.region}",
+        )
+    elif not _allows_delivery(account, bucket):
+        yield error(
+            f"storage {name}: the policy of access-log bucket {bucket} does not let {_LOGS} write",
+            grant,
+        )
+    else:
+        yield ok(f"storage {name}: access-log bucket {bucket} is in {region} and takes logs")
+
+
+def _allows_delivery(account: ExaminedAccount, bucket: str) -> bool:
+    answer = account.world.find("s3", "get_bucket_policy", Bucket=bucket)
+    if answer is None:
+        return False
+    policy = json.loads(answer["Policy"])
+    statements = (
+        policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
+    )
+    return any(_lets_logs_in(each) for each in statements)
+
+
+def _lets_logs_in(statement: Mapping[str, Any]) -> bool:
+    principal, actions = statement.get("Principal", {}), _list(statement.get("Action", []))
+    named = principal == "*" or _LOGS in _list(principal.get("Service", []))
+    return (
+        statement["Effect"] == "Allow"
+        and named
+        and not {"s3:PutObject", "s3:Put*", "s3:*", "*"}.isdisjoint(actions)
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _grant(account: ExaminedAccount, bucket: str) -> str:
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": _LOGS},
+        "Action": "s3:PutObject",
+        "Resource": f"arn:aws:s3:::{bucket}/*",
+        "Condition": {"StringEquals": {"aws:SourceAccount": account.caller["Account"]}},
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    return f"aws s3api put-bucket-policy --bucket {bucket} --policy '{policy}'"
+
+
+def _creation(bucket: str, region: str) -> str:
+    place = (
+        ""
+        if region == "us-east-1"
+        else f" --create-bucket-configuration LocationConstraint={region}"
+    )
+    return f"aws s3api create-bucket --region {region} --bucket {bucket}{place}"
+
+
+def _state(account: ExaminedAccount, bucket: str) -> str:
+    try:
+        return (
+            "missing"
+            if account.world.find("s3", "head_bucket", Bucket=bucket) is None
+            else "present"
+        )
+    except DeniedError:
+        return "denied"

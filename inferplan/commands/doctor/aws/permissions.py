@@ -1,0 +1,323 @@
+"""The IAM actions that a stack takes (`actions.toml`), the policy that allows them, and the check
+whether the caller has them.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+from inferplan.commands.doctor.aws.account import ExaminedAccount
+from inferplan.commands.doctor.aws.principals import full_principal
+from inferplan.commands.doctor.findings import Finding, error, ok
+from inferplan.components.platforms.aws.cluster_spec import EksCluster
+from inferplan.components.platforms.aws.principals import is_reserved
+from inferplan.pulumi_engine.recording import Recording
+from inferplan.tables import table
+from inferplan.workspace.errors import OperationError
+
+# What IAM takes in one request.
+_BATCH = 100
+# The longest text of the inline policies of a role, white space not counted. A managed policy has
+# 6144 characters at most.
+LONGEST_POLICY = 10_240
+# The policy has these reads as a whole, which saves characters for the names of roles. None of them
+# reads data.
+_READS = ("ec2:Describe", "eks:Describe", "elasticfilesystem:Describe", "s3:GetBucket")
+# Seven random characters end the name of a role. Names are cut to the first of these lengths with
+# which the policy is short enough.
+_SUFFIX = "?" * 7
+_LENGTHS = (64, 32, 24, 16, 12, 8, 6, 4)
+
+
+def actions_of(types: Iterable[str]) -> list[str]:
+    """Return the actions that the program and `types` of resources take. Raises OperationError for
+    a type without a row.
+    """
+    rows, rights = set(types), table("commands/doctor/aws/actions.toml")
+    if unlisted := sorted(rows - rights["types"].keys()):
+        raise OperationError(
+            f"inferplan/commands/doctor/aws/actions.toml has no actions for {', '.join(unlisted)}."
+            " Add a row for each."
+        )
+    return sorted(
+        {*rights["program"], *(action for each in rows for action in rights["types"][each])}
+    )
+
+
+def types_of(recording: Recording) -> set[str]:
+    """Return the types of AWS resources that the program creates."""
+    return {
+        each.type
+        for each in recording
+        if each.custom and not each.read and each.type.startswith("aws:")
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """The limits of a policy: `roles` and `buckets` are names that the stack creates, `emptied` the
+    buckets that a destroy empties.
+
+    `boundary` is the permissions boundary of the roles, "" for none.
+    """
+
+    region: str
+    stack: str
+    cluster: str
+    boundary: str
+    roles: tuple[str, ...]
+    buckets: tuple[str, ...]
+    emptied: tuple[str, ...]
+
+
+# The scope of the documented policy.
+EXAMPLE = Scope(
+    region="us-east-1",
+    stack="STACK",
+    cluster="CLUSTER",
+    boundary="arn:aws:iam::111122223333:policy/BOUNDARY",
+    roles=("ROLE",),
+    buckets=("BUCKET",),
+    emptied=("BUCKET",),
+)
+
+
+def scope_of(recording: Recording, cluster: EksCluster) -> Scope:
+    """Return the names of the resources of `recording`. Pulumi ends the name of a role with a
+    random suffix, unless the stack names it.
+    """
+    roles = [each for each in recording if each.type == "aws:iam/role:Role" and not each.read]
+    buckets = [each for each in recording if each.type == "aws:s3/bucket:Bucket" and not each.read]
+    return Scope(
+        region=cluster.region,
+        stack=recording.stack,
+        cluster=cluster.name,
+        boundary=cluster.permissions_boundary or "",
+        roles=tuple(sorted(each.inputs.get("name") or f"{each.name}-{_SUFFIX}" for each in roles)),
+        buckets=tuple(sorted(each.inputs["bucket"] for each in buckets)),
+        emptied=tuple(
+            sorted(each.inputs["bucket"] for each in buckets if each.inputs.get("forceDestroy"))
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Statement:
+    sid: str
+    actions: list[str]
+    resources: list[str]
+    condition: Mapping[str, Any]
+
+    def shown(self) -> dict[str, Any]:
+        actions = sorted(
+            {
+                next((f"{read}*" for read in _READS if each.startswith(read)), each)
+                for each in self.actions
+            }
+        )
+        condition = {"Condition": self.condition} if self.condition else {}
+        return {
+            "Sid": self.sid,
+            "Effect": "Allow",
+            "Action": actions,
+            "Resource": self.resources,
+            **condition,
+        }
+
+
+def _statements(actions: Iterable[str], scope: Scope) -> list[_Statement]:
+    """Return the statements of `statements.toml` that allow `actions`, each on the resources of the
+    stack.
+    """
+    data, limits = table("commands/doctor/aws/statements.toml"), asdict(scope)
+    lists = {
+        "{roles}": [f"arn:aws:iam::*:role/{each}" for each in scope.roles],
+        "{buckets}": [f"arn:aws:s3:::{each}" for each in scope.buckets],
+        "{objects}": [f"arn:aws:s3:::{each}/*" for each in scope.emptied],
+    }
+    by_row: dict[str, list[str]] = defaultdict(list)
+    for action in sorted(
+        set(actions) - (set() if scope.boundary else {"iam:PutRolePermissionsBoundary"})
+    ):
+        fits = partial(_fits, action, data["created"])
+        by_row[
+            next(row["sid"] for row in data["rows"] if "match" in row and fits(row["match"]))
+        ].append(action)
+        for row in data["rows"]:
+            if "also" in row and fits(row["also"]):
+                by_row[row["sid"]].append(action)
+    statements = []
+    for row in data["rows"]:
+        resources = [
+            arn
+            for each in row["resources"]
+            for arn in lists.get(each, [each.format_map(limits)] if each not in lists else [])
+        ]
+        if by_row[row["sid"]] and resources:
+            statements.append(
+                _Statement(
+                    sid=row["sid"],
+                    actions=by_row[row["sid"]],
+                    resources=resources,
+                    condition=_condition(row, scope),
+                )
+            )
+    return statements
+
+
+def _fits(action: str, created: str, pattern: str) -> bool:
+    return re.fullmatch(pattern.replace("{created}", created), action) is not None
+
+
+def _condition(row: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    limits = asdict(scope)
+    equals = {
+        key: (
+            value.format_map(limits)
+            if isinstance(value, str)
+            else [each.format_map(limits) for each in value]
+        )
+        for key, value in row.get("equals", {}).items()
+    }
+    if row.get("bounded") and scope.boundary:
+        equals["iam:PermissionsBoundary"] = scope.boundary
+    tests = {"StringEquals": equals, "ArnLike": row.get("like", {})}
+    tests |= {"Null": {row["null"]: "true"}} if "null" in row else {}
+    tests |= {"Bool": {row["bool"]: "true"}} if "bool" in row else {}
+    return {operator: keys for operator, keys in tests.items() if keys}
+
+
+def policy_of(types: Iterable[str], scope: Scope) -> dict[str, Any]:
+    """Return a policy with the actions of `types`, `inferplan doctor` and `inferplan versions`,
+    limited to `scope`.
+
+    Raises OperationError if it is too long.
+    """
+    rights = table("commands/doctor/aws/actions.toml")
+    actions = [*actions_of(types), *rights["doctor"], *rights["versions"]]
+    for length in _LENGTHS:
+        roles = {
+            each if len(each) <= length + len(_SUFFIX) + 1 else f"{each[:length]}*"
+            for each in scope.roles
+        }
+        statements = _statements(actions, replace(scope, roles=tuple(sorted(roles))))
+        policy = {"Version": "2012-10-17", "Statement": [each.shown() for each in statements]}
+        if len(json.dumps(policy, separators=(",", ":"))) <= LONGEST_POLICY:
+            return policy
+    raise OperationError(
+        f"A policy that names the stack's {len(scope.roles)} roles exceeds {LONGEST_POLICY}"
+        " characters, IAM's limit. Divide the models among several stacks."
+    )
+
+
+def boundary_json() -> str:
+    """Return the permissions boundary for the roles of a stack: what nodes, controllers and readers
+    need, and no right to change IAM.
+    """
+    return files(__package__ or "").joinpath("boundary.json").read_text(encoding="utf-8")
+
+
+def policy_json(types: Iterable[str], scope: Scope) -> str:
+    return json.dumps(policy_of(types, scope), indent=2) + "\n"
+
+
+def check_permissions(account: ExaminedAccount) -> Iterator[Finding]:
+    """Simulate every action of the stack for the caller."""
+    caller = account.caller["Arn"]
+    actions = actions_of(types_of(account.recording))
+    if caller.endswith(":root"):
+        yield ok(f"{caller} may do everything; better use a role")
+        return
+    source = full_principal(account)
+    scope = scope_of(account.recording, account.cluster)
+    denied = sorted(
+        {
+            action
+            for each in _statements(actions, scope)
+            for action in _denied(account, source, each)
+        }
+    )
+    if denied:
+        yield error(f"{source} may not {', '.join(denied)}", _grant(account, source))
+    else:
+        yield ok(f"{source} may take all {len(actions)} actions of the stack")
+
+
+def _grant(account: ExaminedAccount, source: str) -> str:
+    """Return the commands that give `source` the stack's policy. AWS rejects attaching one to a
+    role of IAM Identity Center.
+    """
+    kind, name = "user" if ":user/" in source else "role", source.rpartition("/")[2]
+    policy = f"inferplan doctor {account.stack} --policy > policy.json"
+    if is_reserved(source):
+        permission_set = name.removeprefix("AWSReservedSSO_").rpartition("_")[0]
+        common = "--instance-arn INSTANCE_ARN --permission-set-arn PERMISSION_SET_ARN"
+        return (
+            f"{policy} && aws sso-admin put-inline-policy-to-permission-set {common}"
+            " --inline-policy file://policy.json && aws sso-admin provision-permission-set"
+            f" {common} --target-type ALL_PROVISIONED_ACCOUNTS  # permission set {permission_set},"
+            " by an administrator of IAM Identity Center"
+        )
+    put = (
+        f"{policy} && aws iam put-{kind}-policy --{kind}-name {name} --policy-name"
+        f" inferplan-{account.cluster.name} --policy-document file://policy.json"
+    )
+    return (
+        put
+        if kind == "role"
+        else f"{put}  # IAM limits the policies of a user to 2048 characters: better use a role"
+    )
+
+
+def _denied(account: ExaminedAccount, source: str, statement: _Statement) -> Iterator[str]:
+    """The actions of `statement` that `source` may not take on all of its resources, by the
+    simulation of IAM.
+    """
+    # Without values the simulation denies what a policy allows on a condition.
+    wanted = {
+        key: value
+        for operator, keys in statement.condition.items()
+        if operator != "Null"
+        for key, value in keys.items()
+    }
+    values = {"aws:RequestedRegion": account.region, **wanted}
+    context = [
+        {
+            "ContextKeyName": key,
+            "ContextKeyType": "string",
+            "ContextKeyValues": [(value if isinstance(value, str) else value[0]).replace("*", "1")],
+        }
+        for key, value in values.items()
+    ]
+    # Without resources it denies what a policy allows on some; it takes no wildcards.
+    arns = [
+        each.replace(":*:", f":{account.caller['Account']}:").replace("?", "0").replace("*", "1")
+        for each in statement.resources
+    ]
+    resources = {} if statement.resources == ["*"] else {"ResourceArns": arns}
+    for start in range(0, len(statement.actions), _BATCH):
+        some = statement.actions[start : start + _BATCH]
+        answer = account.ask(
+            "iam",
+            "simulate_principal_policy",
+            PolicySourceArn=source,
+            ActionNames=some,
+            ContextEntries=context,
+            **resources,
+        )
+        for each in answer["EvaluationResults"]:
+            decisions = {
+                each["EvalDecision"],
+                *(one["EvalResourceDecision"] for one in each.get("ResourceSpecificResults", ())),
+            }
+            if decisions != {"allowed"}:
+                yield each["EvalActionName"]
+
+
+if __name__ == "__main__":
+    print(policy_json(table("commands/doctor/aws/actions.toml")["types"], EXAMPLE), end="")

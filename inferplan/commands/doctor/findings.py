@@ -1,0 +1,107 @@
+"""Findings of `inferplan doctor`. All checks run concurrently, and a check that fails does not stop
+another.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import TypeVar
+
+from inferplan.workspace.errors import OperationError, one_line
+
+Subject = TypeVar("Subject")
+_THREADS = 8
+
+
+class Severity(StrEnum):
+    """The weight of a finding. Only errors make `inferplan doctor` fail."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One answer of the check `check`. `remedy` is a command to paste, or a sentence where no
+    command exists.
+    """
+
+    severity: Severity
+    message: str
+    remedy: str = ""
+    check: str = ""
+    needs_login: bool = False
+
+
+ok = partial(Finding, Severity.OK)
+# It may be intended.
+warning = partial(Finding, Severity.WARNING)
+# An update fails, or its models wait forever.
+error = partial(Finding, Severity.ERROR)
+# It cannot be proven or disproven from here.
+unknown = partial(Finding, Severity.UNKNOWN)
+
+
+class DeniedError(OperationError):
+    def __init__(self, message: str, *, permission: str, remedy: str) -> None:
+        super().__init__(message)
+        self.permission = permission
+        self.remedy = remedy
+
+
+class LoginError(OperationError):
+    """No question can be asked, because the user is not logged in. `problem` says why, `remedy` is
+    the command to log in.
+    """
+
+    def __init__(self, problem: str, *, remedy: str) -> None:
+        super().__init__(f"{problem}. Log in, for example: {remedy}")
+        self.problem = problem
+        self.remedy = remedy
+
+
+Check = Callable[[Subject], Iterable[Finding]]
+
+
+def run_checks(checks: Mapping[str, Check[Subject]], subject: Subject) -> list[Finding]:
+    """The findings of all `checks` on `subject`, in the order of the table. Only the first check
+    without a login reports that as an error.
+    """
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        runs = [pool.submit(_run, name, check, subject) for name, check in checks.items()]
+        findings = [finding for run in runs for finding in run.result()]
+    first = next((each for each in findings if each.needs_login), None)
+    if first is None:
+        return findings
+    later = unknown(f"not asked, see {first.check}")
+    return [
+        replace(later, check=each.check) if each.needs_login and each is not first else each
+        for each in findings
+    ]
+
+
+def _run(name: str, check: Check[Subject], subject: Subject) -> Sequence[Finding]:
+    findings: list[Finding] = []
+    try:
+        findings.extend(check(subject))
+    except DeniedError as denied:
+        findings.append(
+            unknown(f"could not ask: {denied}; needs permission {denied.permission}", denied.remedy)
+        )
+    except LoginError as failed:
+        findings.append(replace(error(failed.problem, failed.remedy), needs_login=True))
+    except OperationError as failed:
+        findings.append(unknown(f"could not ask: {failed}"))
+    except Exception as defect:  # noqa: BLE001 - a defect in one check must not hide the findings of the others
+        problem = one_line(f"{type(defect).__name__}: {defect}")
+        findings.append(
+            unknown(
+                f"could not ask: unexpected {problem}. This is a defect of inferplan, please"
+                " report it"
+            )
+        )
+    return [replace(each, check=name) for each in findings]

@@ -1,0 +1,37 @@
+"""`inferplan import FILE`: a stack file from values, a Deployment or an InferenceService of others."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inferplan.commands.import_stack.import_stack import import_stack
+from inferplan.commands.screen import note, say, show
+from inferplan.workspace.files import create
+
+
+def command(
+    source: Annotated[
+        Path,
+        typer.Argument(help="Values of the production stack, or a file or folder of manifests."),
+    ],
+    accelerator: Annotated[
+        str, typer.Option(help="The accelerator of the nodes, such as nvidia-h100.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Write the stack file here instead of to standard output."
+        ),
+    ] = None,
+) -> None:
+    """Write a stack file for the model servers in SOURCE, and list everything that it does not
+    carry over.
+    """
+    imported = import_stack(source, accelerator=accelerator)
+    if output is None:
+        show(imported.text.rstrip("\n"))
+    else:
+        create(output, imported.text.encode())
+    say(f"{len(imported.models)} models imported: {', '.join(imported.models)}")
+    note(f"not carried over: {each}" for each in imported.left)

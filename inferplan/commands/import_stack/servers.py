@@ -1,0 +1,286 @@
+"""Finds model servers in manifests and values, and takes what a stack can say out of each; the rest
+stays as a list of paths.
+"""
+
+import copy
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from inferplan.audit.documents import content_of, read_manifests, values_in
+from inferplan.audit.manifest import InputError
+from inferplan.commands.import_stack.applications import attribute_of, take_applications
+from inferplan.commands.import_stack.commands import Option, read_options, take_weights
+from inferplan.commands.import_stack.fields import (
+    COMMIT,
+    REPOSITORY,
+    UNKNOWN_WEIGHTS,
+    Server,
+    Source,
+    items_at,
+    left_in,
+    take,
+)
+from inferplan.components.serving.spec import MODEL_SPECS
+from inferplan.documents.yaml_tree import read_tree
+from inferplan.kube import paths
+from inferplan.kube.paths import MISSING, mapping, parse, value_at
+from inferplan.kube.quantity import amount
+from inferplan.tables import table
+
+_TABLE = table("commands/import_stack/servers.toml")
+_CLAIM_NAME = "[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?"
+_CLAIM = re.compile(rf"pvc://({_CLAIM_NAME})(?:/(.*))?")
+_VERSION = re.compile(r"2\.[0-9]+\.[0-9]+")
+_MODELS = ("servingEngineSpec", "modelSpec")
+# Of every object, and without a meaning for a stack.
+_IGNORED = {("apiVersion",), ("kind",), ("metadata", "name")}
+
+
+def read_servers(path: Path, resource: str) -> tuple[list[Server], list[str]]:
+    """The servers in the file or folder `path` whose accelerators are `resource`, and everything
+    else in it. Raises InputError.
+    """
+    servers: list[Server] = []
+    others: list[str] = []
+    for kind, name, source, body in _documents(path):
+        row = _TABLE["documents"].get(kind)
+        server = _server(name, source, body, row, resource) if row else None
+        if server is not None:
+            servers.append(server)
+        elif kind:
+            others.append(f"{source.file}:{source.line(())}: {kind} {name}: the whole object")
+        else:
+            others += source.left
+    return servers, others
+
+
+def _documents(path: Path) -> Iterator[tuple[str, str, Source, dict[str, Any]]]:
+    """Kind, name, source and body of each object. Values have no kind, and each entry of their list
+    of models has one.
+    """
+    try:
+        values = values_in(content_of(path), str(path)) if path.is_file() else {}
+    except InputError:
+        values = {}  # several documents, or none; see below
+    models = value_at(values, _MODELS)
+    if isinstance(models, list):
+        root = read_tree(content_of(path).decode("utf-8-sig")).root
+        for index, each in enumerate(models):
+            source = Source(file=str(path), lines=0, root=root, prefix=(*_MODELS, index))
+            if isinstance(each, dict):
+                name = each.get("name", f"model-{index}")
+                if not isinstance(name, str):
+                    raise InputError(
+                        [
+                            f"{path}:{source.line(('name',))}: {paths.text_of(source.prefix)}.name is not a text. Quote it."
+                        ]
+                    )
+                models[index] = MISSING
+                yield "modelSpec", name, source, each
+        source = Source(file=str(path), lines=0, root=root)
+        for place, reason in left_in(values).items():
+            source.leave(place, reason)
+        yield "", "", source, {}
+        return
+    for manifest in read_manifests(path):
+        file, _, line = manifest.place.rpartition(":")
+        yield manifest.kind, manifest.name, _source(file, int(line)), manifest.body
+
+
+def _source(file: str, line: int) -> Source:
+    """The document that begins at `line` of `file`; the next one begins after three dashes."""
+    first, *others = (
+        content_of(Path(file)).decode("utf-8-sig").splitlines(keepends=True)[line - 1 :]
+    )
+    text = [
+        first.replace("---", "   ", 1) if first.startswith("---") else first,
+        *takewhile(lambda each: each[:3] != "---", others),
+    ]
+    return Source(file=file, lines=line - 1, root=read_tree("".join(text)).root)
+
+
+def _server(
+    name: str, source: Source, body: dict[str, Any], row: dict[str, Any], resource: str
+) -> Server | None:
+    body = copy.deepcopy(body)
+    row = json.loads(json.dumps(row).replace("[*]", f"[{_container(body, row)}]"))
+    for old in row.get("renamed", ()):
+        parent = mapping(body, *row["below"].split("."))
+        if isinstance(parent.get(old), dict) and "model" not in parent:
+            parent["model"] = {"modelFormat": {"name": old}, **parent.pop(old)}
+    images = [
+        str(value) for path in row["image"] if (value := value_at(body, parse(path))) is not MISSING
+    ]
+    words = list(_words(body, row, source.reject))
+    text = " ".join([*images, *(word for _, word in words)])
+    engine = row.get("engine") or _engine(text)
+    if not engine:
+        return None
+    if "identity" in row:
+        take(body, row["identity"])
+    server = Server(name=name, source=source, engine=engine)
+    _find_size(server, body, row, resource)
+    environment = [each for path in row.get("env", ()) for each in items_at(body, path)]
+    variables = {
+        str(each.get("name")): str(each["value"]) for each in environment if "value" in each
+    }
+    server.options += read_options(words, variables, source.leave)
+    _find_content(server, body, row)
+    if not server.version and (match := _VERSION.search(" ".join(images))):
+        server.version = match[0]
+    if server.applications:
+        server.image, server.places["image"] = (
+            str(take(body, row["image"][0]) or ""),
+            parse(row["image"][0]),
+        )
+    for place, reason in left_in(body).items():
+        if place not in _IGNORED:
+            source.leave(
+                place,
+                reason
+                or (
+                    "the stack's own image is used" if paths.text_of(place) in row["image"] else ""
+                ),
+            )
+    return server
+
+
+def _engine(text: str) -> str:
+    return next((engine for word, engine in _TABLE["engines"].items() if word in text.lower()), "")
+
+
+def _container(body: dict[str, Any], row: dict[str, Any]) -> int:
+    """The index of the container that runs the server: by its image and command, else by the name
+    that KServe gives it.
+    """
+    containers = items_at(body, row.get("containers", ""))
+    texts = [
+        " ".join(str(each.get(key, "")) for key in ("image", "command", "args"))
+        for each in containers
+    ]
+    engines = (index for index, text in enumerate(texts) if _engine(text))
+    names = (
+        index for index, each in enumerate(containers) if each.get("name") in _TABLE["containers"]
+    )
+    return next(engines, next(names, 0))
+
+
+def _words(
+    body: dict[str, Any], row: dict[str, Any], reject: Callable[[paths.Path, str], None]
+) -> Iterator[tuple[paths.Path, str]]:
+    """The words of a command with their paths."""
+    for path in row.get("words", ()):
+        words = take(body, path)
+        if isinstance(words, list) and all(isinstance(each, str | int | float) for each in words):
+            yield from (((*parse(path), index), str(word)) for index, word in enumerate(words))
+        elif words is not None:
+            reject(parse(path), "it is not a list of words")
+
+
+def _find_size(server: Server, body: dict[str, Any], row: dict[str, Any], resource: str) -> None:
+    """Find replicas and accelerators of `server`, and the settings that are options of its command."""
+    if isinstance(value_at(body, parse(row["replicas"])), int):
+        server.replicas, server.places["replicas"] = (
+            take(body, row["replicas"]),
+            parse(row["replicas"]),
+        )
+    counted = [f'{path}["{resource}"]' for path in row.get("limits", ())]
+    if "resource" in row and body.get(row["resource"], _TABLE["resource"]) == resource:
+        take(body, row["resource"])
+        counted.append(row["accelerators"])
+    for path in counted:
+        count = amount(value_at(body, parse(path)))
+        if count and count > 0 and count == int(count):
+            take(body, path)
+            server.accelerators, server.places["accelerators"] = (
+                max(server.accelerators, int(count)),
+                parse(path),
+            )
+    for option, place in row.get("options", {}).items():
+        if (value := take(body, place)) is not None:
+            word = option.replace("--", "--no-", 1) if value is False else option
+            values = [] if isinstance(value, bool) else [str(value)]
+            server.options.append(
+                Option(name=word, words=[word, *values], path=parse(place), values=values)
+            )
+
+
+def _find_content(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
+    """Find the applications of `server`, else its weights."""
+    program = next((each for each in server.options if not each.name), None)
+    if "applications" in row:
+        take_applications(server, body, row)
+    elif program is not None and "applications" in MODEL_SPECS[server.engine].model_fields:
+        server.options.remove(program)
+        server.applications = {
+            "default": {"kind": "custom", "importPath": attribute_of(program.values[0])}
+        }
+    else:
+        _find_model(server, body, row)
+
+
+def _find_model(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
+    """Find the weights: a repository of a hub, or a claim with a path."""
+    if "model" in row and (uri := take(body, row["model"])):
+        place, model, reason = parse(row["model"]), str(uri), ""
+    elif option := take_weights(server.options):
+        place, model, reason = option.path, option.values[0], option.reason
+    else:
+        return
+    server.places["weights"] = place
+    if reason:
+        server.source.reject(place, reason)
+    elif match := _CLAIM.fullmatch(model):
+        server.claim, server.path = match[1], match[2] or ""
+    elif match := REPOSITORY.fullmatch(model):
+        commit = next(
+            (
+                each
+                for each in server.options
+                if each.name == "--revision" and COMMIT.fullmatch("".join(each.values))
+            ),
+            None,
+        )
+        if commit and not match[2]:
+            server.options.remove(commit)
+        server.model, server.revision = match[1], match[2] or (commit.values[0] if commit else "")
+    elif model and not _take_claim(server, model, body, row):
+        server.source.reject(place, UNKNOWN_WEIGHTS)
+
+
+def _take_claim(server: Server, model: str, body: dict[str, Any], row: dict[str, Any]) -> bool:
+    """Take the claim whose mount has the path `model`. Returns False if there is none."""
+    claims = {
+        str(each.get("name")): (index, _claim(each))
+        for index, each in enumerate(items_at(body, row.get("volumes", "")))
+    }
+    mounts = [
+        (str(each.get("mountPath", "")).rstrip("/"), index, each)
+        for index, each in enumerate(items_at(body, row.get("mounts", "")))
+    ]
+    mounts = [each for each in mounts if f"{model}/".startswith(f"{each[0]}/")]
+    folder, index, mount = max(mounts, key=lambda each: len(each[0]), default=("", 0, {}))
+    place, claim = claims.get(str(mount.get("name")), (0, ""))
+    if claim:
+        volume, mounted = f"{row['volumes']}[{place}].", f"{row['mounts']}[{index}]."
+        server.claim = claim
+        server.path = f"{take(body, f'{mounted}subPath') or ''}/{model.removeprefix(folder).strip('/')}".strip(
+            "/"
+        )
+        for path in (
+            f"{volume}name",
+            f"{volume}persistentVolumeClaim.claimName",
+            f"{mounted}name",
+            f"{mounted}mountPath",
+        ):
+            take(body, path)
+    return bool(claim)
+
+
+def _claim(volume: dict[str, Any]) -> str:
+    name = str(mapping(volume, "persistentVolumeClaim").get("claimName") or "")
+    return name if re.fullmatch(_CLAIM_NAME, name) else ""

@@ -1,0 +1,201 @@
+"""The `inferplan` command: a table of sub-commands, each loaded when it is called, and the guard
+around all of them.
+"""
+
+import copy
+import gc
+import io
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from inferplan.commands.failures import BAD_INPUT, FAILED, INTERRUPTED, TERMINATED, explain
+from inferplan.tables import table
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    name: tuple(row) for name, row in table("commands/commands.toml").items()
+}
+"""Each sub-command by name: its module, and its help text."""
+COLLECTOR = (100_000, 20, 100)
+"""Thresholds of the garbage collector. A loaded stack lives until the end; collecting it again and
+again took a twelfth of `plan` (2026-11).
+"""
+
+
+class _LazyGroup(TyperGroup):
+    """Lists every command from the table and loads only the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[:1] and args[0] not in COMMANDS and not ctx.resilient_parsing:
+            from inferplan.workspace.errors import RequestError
+
+            if hint := table("workspace/remedies.toml")["commands"].get(args[0]):
+                raise RequestError(f"Unknown command {args[0]!r}. {hint}")
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is None:
+            return name, command, rest
+        loaded = _load(name)
+        if name not in _WITHOUT_PROJECT:
+            option = copy.copy(next(each for each in self.params if each.name == "project"))
+            option.expose_value = False
+            loaded.params.append(option)
+        return name, loaded, rest
+
+
+def _load(name: str) -> Any:
+    alone = typer.Typer(add_completion=False, context_settings=_HELP_OPTIONS)
+    alone.command(name)(import_module(COMMANDS[name][0]).command)
+    return typer.main.get_command(alone)
+
+
+def _select_project(context: typer.Context, folder: str | None) -> None:
+    """Make the command act on the project in `folder`, and print which one if it is not in the
+    current folder.
+    """
+    if folder is None and context.parent is None:
+        return  # nothing is imported for the list of commands
+    from pathlib import Path
+
+    from inferplan.commands.screen import say
+    from inferplan.workspace.errors import RequestError
+    from inferplan.workspace.project import SELECTION
+
+    if folder is not None:
+        if not Path(folder).is_dir():
+            raise RequestError(
+                f"--project: {folder!r} is not a folder. Name the folder of a Pulumi.yaml, or one"
+                " below it."
+            )
+        SELECTION.folder = Path(folder).absolute()
+    if not context.resilient_parsing:
+        SELECTION.announce = lambda root: say(f"project: {root}")
+
+
+def _listed() -> None:
+    """Placeholder of a command in the list; `_LazyGroup` loads the real one."""
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(
+        cls=_LazyGroup, pretty_exceptions_enable=False, help=_HELP, context_settings=_HELP_OPTIONS
+    )
+    app.callback()(_options)
+    for name, (_, text) in COMMANDS.items():
+        app.command(name, help=text)(_listed)
+    return app
+
+
+# These work anywhere.
+_WITHOUT_PROJECT = ("audit", "import", "init", "nodes", "toolchain", "verify")
+_PROJECT_HELP = "Act on the project in this folder instead of the current one."
+_HELP = "One declarative plan for AI inference platforms."
+_HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+
+def _print_version(requested: bool) -> None:  # noqa: FBT001 - typer calls it with the value alone
+    if requested:
+        from importlib.metadata import version
+
+        print(f"inferplan {version('inferplan')}")
+        raise typer.Exit
+
+
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+    project: Annotated[
+        str | None,
+        typer.Option(
+            "--project", metavar="DIR", help=_PROJECT_HELP, is_eager=True, callback=_select_project
+        ),
+    ] = None,
+) -> None:
+    """The options of `inferplan` itself."""
+
+
+def main() -> None:
+    """Run the command line of the process, then end it without destroying every object, which took
+    a third of `plan` (2026-11).
+    """
+    import atexit
+
+    code: object = FAILED
+    try:
+        run()
+    except SystemExit as ended:
+        code = ended.code
+    atexit._run_exitfuncs()  # noqa: SLF001 - what the interpreter does before it destroys its objects; there is no public name
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            code = code or FAILED
+    os._exit(code if isinstance(code, int) else FAILED if code else 0)
+
+
+def _handle_termination() -> threading.Event:
+    """Make SIGTERM and a closed terminal raise Terminated, which sets the returned event. A second
+    signal must not cut off what is being finished.
+    """
+    terminated = threading.Event()
+
+    def end(*_: object) -> None:
+        if not terminated.is_set():
+            from inferplan.workspace.errors import Terminated
+
+            terminated.set()
+            raise Terminated
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                signal.signal(number, end)
+    return terminated
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line `arguments` (sys.argv by default) and exit.
+
+    0 done, 1 failed or blocked, 2 bad input, 3 something is not as declared, 130 interrupted
+    (Ctrl-C), 143 terminated (SIGTERM, or the terminal was closed).
+    """
+    terminated = _handle_termination()
+    gc.set_threshold(*COLLECTOR)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A table has lines that an old locale cannot draw; a question mark is better than no
+            # table.
+            stream.reconfigure(errors="replace")
+    if os.environ.get("NO_COLOR"):
+        from typer import rich_utils
+
+        rich_utils.COLOR_SYSTEM = None  # the help's bold and dim too
+    line = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        code = typer.main.get_command(_app())(
+            args=line or ["--help"], prog_name="inferplan", standalone_mode=False
+        )
+    except Exception as error:  # noqa: BLE001 - the guard: whatever happens, a person reads a sentence
+        sys.exit(explain(error))
+    if code == INTERRUPTED:
+        from inferplan.commands.screen import say
+
+        say(
+            "inferplan: interrupted; what was done stays. To continue, run:"
+            f" {shlex.join(['inferplan', *line])}"
+        )
+        code = TERMINATED if terminated.is_set() else code
+    sys.exit(code if line else BAD_INPUT)

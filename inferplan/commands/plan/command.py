@@ -1,0 +1,172 @@
+"""`inferplan plan STACK`: show what the program registers, compared with an earlier plan or another
+revision if one is given.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from inferplan.commands.arguments import Stack, json_option
+from inferplan.commands.screen import note, results, show_speed
+from inferplan.planning.notes import program_notes
+from inferplan.planning.plan import (
+    Plan,
+    StackPlan,
+    Step,
+    notes_before,
+    plan_stack,
+    read_baseline,
+    refusal_events,
+)
+from inferplan.planning.required_secrets import required_secrets
+from inferplan.planning.speed import check_memory, forecasts_of
+from inferplan.workspace.errors import InvalidStack, OperationError, RehearsalError
+from inferplan.workspace.files import write
+from inferplan.workspace.workspace import open_workspace
+
+_SIGNS = {
+    "create": "[green]+[/]",
+    "update": "[yellow]~[/]",
+    "replace": "[magenta]+-[/]",
+    "delete": "[red]-[/]",
+    "same": " ",
+    "read": "<",
+}
+WORDS = {
+    "create": "to create",
+    "update": "to change",
+    "replace": "to replace",
+    "delete": "to delete",
+    "same": "unchanged",
+    "read": "to read",
+}
+
+
+def command(
+    stack: Stack,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="What to compare with: a plan written by --save, or a revision such as main."
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write this plan to a file, secrets masked.")
+    ] = None,
+    events: Annotated[
+        Path | None,
+        typer.Option(
+            help=(
+                "Write the engine events of this plan, for inferplan report; also if it is"
+                " rejected."
+            )
+        ),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show every resource, unchanged ones too.")
+    ] = False,
+    as_json: Annotated[
+        bool,
+        json_option(
+            "Print every resource with its type, name and inputs as JSON, secrets masked, like"
+            " --save."
+        ),
+    ] = False,
+) -> None:
+    """Show what STACK would register; needs no cluster, network or credential."""
+    try:
+        plan = _plan(stack, against)
+        if save is not None:
+            write(save, plan.saved())
+        if events is not None:
+            write(events, plan.events())
+    except (OperationError, InvalidStack, RehearsalError) as error:
+        # The report needs the error more than anything else.
+        if events is not None:
+            write(events, refusal_events(stack, str(error)))
+        raise
+    if as_json:
+        sys.stdout.write(plan.saved().decode().rstrip("\n") + "\n")
+    else:
+        _show(plan.plan, results(), everything=everything)
+    note(plan.notes)
+    forecasts = forecasts_of(plan.recording.outputs, plan.workspace.root, plan.workspace.stack)
+    if forecasts and not as_json:
+        show_speed(forecasts)
+    plan.check()
+    check_memory(forecasts)
+
+
+def _plan(stack: str, against: str | None) -> StackPlan:
+    baseline = None if against is None else read_baseline(against, stack)
+    workspace = open_workspace(stack)
+    note(notes_before(workspace))
+    plan = plan_stack(workspace, baseline)
+    note(program_notes(plan.recording))
+    note(map(str, required_secrets(plan.recording, workspace.settings.namespace)))
+    return plan
+
+
+def _show(plan: Plan, console: Console, *, everything: bool = False) -> None:
+    """Print `plan`, without unchanged resources unless `everything` is set."""
+    root = f"::{plan.states.project}-{plan.states.stack}"
+    children: dict[str, list[Step]] = {}
+    for step in plan.steps:
+        parent = _parent(step)
+        children.setdefault("" if parent.endswith(root) else parent, []).append(step)
+    for step in children.get("", ()):
+        inside = list(_below(step, children))
+        ops = {each.op for each in (step, *inside)} - {"same", "read"}
+        if not ops and not everything:
+            continue
+        sign = _SIGNS[ops.pop() if len(ops) == 1 else "update" if ops else "same"]
+        console.print(
+            f"{sign} {label(step)}  [dim]{_kinds(inside)}[/]", highlight=False, soft_wrap=True
+        )
+        for each in inside:
+            if each.op not in ("same", "create") or everything:
+                console.print(
+                    f"    {_SIGNS[each.op]} {label(each)}{reasons(each)}",
+                    highlight=False,
+                    soft_wrap=True,
+                )
+    counts = ", ".join(f"{count} {WORDS.get(op, op)}" for op, count in plan.counts.items())
+    console.print(
+        f"{len(plan.states.resources)} resources: {counts}", highlight=False, soft_wrap=True
+    )
+
+
+def _parent(step: Step) -> str:
+    state = step.new or step.old
+    return state.parent if state is not None else ""
+
+
+def _below(step: Step, children: dict[str, list[Step]]) -> Iterator[Step]:
+    for child in children.get(step.urn, ()):
+        yield child
+        yield from _below(child, children)
+
+
+def label(step: Step) -> str:
+    kind, name = step.urn.split("::")[-2:]
+    return f"{kind.rpartition('$')[2].rpartition(':')[2]} {escape(name)}"
+
+
+def _kinds(steps: list[Step]) -> str:
+    counted = Counter(label(step).partition(" ")[0] for step in steps)
+    return ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in counted.items())
+
+
+def reasons(step: Step) -> str:
+    if step.change is None:
+        return ""
+    changed = [each.text for each in step.change.differences]
+    paths = ", ".join(escape(path) for path in changed[:4])
+    more = len(changed) - 4
+    return f"  [dim]{paths}{f' and {more} more' if more > 0 else ''}[/]" if paths else ""

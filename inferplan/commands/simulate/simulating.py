@@ -1,0 +1,50 @@
+"""Simulates a model of a stack under its scaling rule."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from inferplan.kube.facts import read
+from inferplan.planning.speed import incident_at, outcome_of
+from inferplan.workspace.errors import OperationError, RequestError, unknown
+from inferplan.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from inferplan.predict.simulation import Outcome
+
+
+def simulated(
+    workspace: Workspace, model: str, file: Path | None
+) -> tuple[Outcome, Decimal | None, str]:
+    """Simulate `model` with the events in `file`. Returns the outcome, its list price, and the
+    limits that it breaks.
+
+    Raises RequestError for wrong input, OperationError if nothing is known.
+    """
+    if model not in workspace.settings.models:
+        raise RequestError(
+            unknown("model", model, workspace.settings.models, remedy="Add one under models.")
+        )
+    if workspace.settings.models[model].traffic is None:
+        raise RequestError(
+            f"models.{model} has no traffic to simulate. Add traffic: {{trace:"
+            " traces/monday.jsonl}, or its means."
+        )
+    from inferplan.predict.forecast import hourly_price
+
+    incident = None if file is None else incident_at(file, str(file))
+    if incident is not None and incident.model != model:
+        raise RequestError(
+            f"{file}: the incident is of model {incident.model!r}, not {model}. Simulate that"
+            " model, or correct the file."
+        )
+    subjects = read(workspace.record().outputs) or {}
+    outcome = outcome_of(incident, subjects, model, workspace.root)
+    if isinstance(outcome, str):
+        raise OperationError(f"{model} cannot be simulated: {outcome}")
+    facts = subjects["model", model]
+    hourly = hourly_price(facts, subjects["pool", facts["pool"]])
+    dollars = None if hourly is None else hourly * Decimal(outcome.replica_hours)
+    return outcome, dollars, "" if incident is None else incident.broken(outcome)

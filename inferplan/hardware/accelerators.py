@@ -1,0 +1,238 @@
+"""The accelerator table (`accelerators.toml`), by the names that users write, and MIG: NVIDIA
+accelerators divided into slices.
+
+All accelerators of a pool have the same MIG profile, with as many slices as fit; the owner of the
+nodes divides them. Kubernetes then offers slices as a resource of their own (the device plugin's
+strategy `mixed`) instead of whole accelerators.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, Literal, TypeVar
+
+from inferplan.images.catalogue import default_image
+from inferplan.kube.names import MIG_PREFIX
+from inferplan.tables import table
+
+Vendor = Literal["nvidia", "habana"]
+Row = TypeVar("Row")
+_MI = 2**20
+# An accelerator has 7 compute slices and 8 memory slices, from Ampere to Blackwell (NVIDIA MIG user
+# guide).
+_COMPUTE_SLICES, _MEMORY_SLICES = 7, 8
+_PAIR = re.compile(
+    r"gaudi-docker/(?P<software>[0-9]+\.[0-9]+\.[0-9]+)/.*/vllm-(?P<engine>[0-9]+\.[0-9]+\.[0-9]+)"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taint:
+    """A node taint in the spelling of the Kubernetes API (`NoSchedule`, not `NO_SCHEDULE`)."""
+
+    key: str
+    value: str
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSupport:
+    """The support of an engine for an accelerator: `refusal` if it does not run, a default `image`,
+    and validated `pairs` of releases.
+    """
+
+    image: str | None = None
+    refusal: str | None = None
+    pairs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accelerator:
+    """One kind of accelerator, or a MIG slice of it. `memory_bytes` is that of one; `labels` are
+    those that discovery puts on its nodes.
+
+    `hugepages_2mi_bytes` is the default request of a pod per accelerator; `runtime_class` is None
+    if the vendor's runtime is the node's default. `compute` is the CUDA compute capability, None
+    for other vendors. `source` and `read` (year-month) name the origin of the row.
+    """
+
+    name: str
+    title: str
+    vendor: Vendor
+    resource: str
+    memory_bytes: int
+    machine: str
+    taint: Taint
+    labels: Mapping[str, str]
+    engines: Mapping[str, EngineSupport]
+    precisions: tuple[str, ...]
+    source: str
+    read: str
+    runtime_class: str | None = None
+    hugepages_2mi_bytes: int = 0
+    compute: str | None = None
+    product: str | None = None
+    family: str | None = None
+    mig: tuple[str, ...] = ()
+    note: str = ""
+
+    def engine(self, name: str) -> EngineSupport:
+        """Return the support for engine `name`. An engine that is not in the table is assumed to
+        run, with an image that the user sets.
+        """
+        return self.engines.get(name, EngineSupport())
+
+    def unpaired(self, engine: str, image: str) -> str | None:
+        """Return why the two releases in the name of a Habana image do not match; None if they do,
+        or the name has none.
+        """
+        pairs, releases = self.engine(engine).pairs, _PAIR.search(image)
+        if (
+            not pairs
+            or releases is None
+            or releases["engine"] in pairs.get(releases["software"], ())
+        ):
+            return None
+        listed = "; ".join(
+            f"{', '.join(engines)} on {software}" for software, engines in pairs.items()
+        )
+        return (
+            f"{image!r} pairs {engine} {releases['engine']} with Gaudi software"
+            f" {releases['software']}, which vllm-gaudi has not validated; validated are {listed}:"
+            " name one of those, or leave image out"
+        )
+
+    @property
+    def divided(self) -> bool:
+        """True for a MIG slice, which has no link to any other slice."""
+        return self.resource.startswith(MIG_PREFIX)
+
+    @property
+    def bfloat16(self) -> bool:
+        """True if the accelerator computes in bfloat16; without it vLLM needs `--dtype half`."""
+        return "bf16" in self.precisions
+
+    def sliced(self, profile: str) -> Accelerator:
+        return replace(
+            self, resource=f"{MIG_PREFIX}{profile}", memory_bytes=_gigabytes(profile) * 2**30
+        )
+
+    def slices(self, profile: str) -> int:
+        whole = max(_gigabytes(each) for each in self.mig)
+        memory = max(1, round(_gigabytes(profile) * _MEMORY_SLICES / whole))
+        return min(_COMPUTE_SLICES // int(profile[0]), _MEMORY_SLICES // memory)
+
+    def mig_error(self, profile: str) -> str | None:
+        """Return why the accelerator has no slices of `profile`; None if it has."""
+        if not self.mig:
+            return (
+                f"mig is {profile} and {self.name} cannot be divided. Remove mig, or name an"
+                " accelerator that can (A100, H100, H200, B200, ...)."
+            )
+        if profile in self.mig:
+            return None
+        largest = max(self.mig, key=_gigabytes)
+        size = (
+            "is larger than" if _gigabytes(profile) > _gigabytes(largest) else "is not a profile of"
+        )
+        return (
+            f"the slice {profile} {size} {self.name}, which is {largest} as a whole. Use one of"
+            f" {', '.join(self.mig)}."
+        )
+
+
+def _gigabytes(profile: str) -> int:
+    return int(profile.partition(".")[2].removesuffix("gb"))
+
+
+def named(name: str, rows: Mapping[str, Row], noun: str) -> Row:
+    """Return the row `name` of a table. Raises ValueError with the nearest name and all names."""
+    if name in rows:
+        return rows[name]
+    near = _nearest(name, rows)
+    hint = f" Did you mean {near!r}?" if near else ""
+    raise ValueError(f"{name[:80]!r} is not a known {noun}.{hint} Allowed: {', '.join(rows)}.")
+
+
+def _nearest(name: str, allowed: Iterable[str]) -> str | None:
+    """Return the allowed name that `name` most likely means (`h100`, `Gaudi2`, `A100_80GB`), None
+    if none is close.
+    """
+    import difflib
+
+    folded = {_folded(each): each for each in allowed}
+    wanted = _folded(name[:80])
+    within = [key for key in folded if wanted and wanted in key]
+    near = within[:1] or difflib.get_close_matches(wanted, folded, n=1, cutoff=0.6)
+    return folded[near[0]] if near else None
+
+
+def _folded(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))
+
+
+def lookup(name: str) -> Accelerator:
+    """Return the accelerator `name`. Raises ValueError with the nearest name and all names."""
+    return named(name, accelerators(), "accelerator")
+
+
+def vendor_of_image(image: str) -> Vendor | None:
+    """Return the vendor whose accelerators the image is built for, by its registry; None if that
+    does not tell.
+    """
+    registries = table("hardware/accelerators.toml")["images"]
+    return next(
+        (vendor for vendor, prefixes in registries.items() if image.startswith(tuple(prefixes))),
+        None,
+    )
+
+
+@cache
+def accelerators() -> Mapping[str, Accelerator]:
+    """Return every row by name, in the table's order; it is read on first use."""
+    data = table("hardware/accelerators.toml")
+    return {
+        name: _accelerator(name, row, data["vendors"][row["vendor"]])
+        for name, row in data["accelerators"].items()
+    }
+
+
+def _accelerator(name: str, row: dict[str, Any], vendor: dict[str, Any]) -> Accelerator:
+    text = {
+        key: row[key]
+        for key in (
+            "title",
+            "vendor",
+            "machine",
+            "source",
+            "read",
+            "compute",
+            "product",
+            "family",
+            "note",
+        )
+        if key in row
+    }
+    engines = {
+        engine: dict(support)
+        for engine, support in (vendor["engines"] | row.get("engines", {})).items()
+    }
+    for support in engines.values():
+        if "image" in support:
+            support["image"] = default_image(support["image"])
+    return Accelerator(
+        name=name,
+        resource=vendor["resource"],
+        memory_bytes=row["memoryMiB"] * _MI,
+        taint=Taint(**vendor["taint"]),
+        labels=vendor["labels"] | row.get("labels", {}),
+        engines={engine: EngineSupport(**support) for engine, support in engines.items()},
+        precisions=tuple(row["precisions"]),
+        runtime_class=vendor.get("runtimeClass"),
+        hugepages_2mi_bytes=row.get("hugepages2MiMiB", 0) * _MI,
+        mig=tuple(row.get("mig", ())),
+        **text,
+    )

@@ -1,0 +1,234 @@
+"""Why the API server rejects an object, and why one is not ready, from the component that blocks
+it: the nearest cause.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from inferplan.errors import ObjectFailed
+from inferplan.kube.api import ApiError, UnknownKindError
+from inferplan.kube.names import KUEUE_API, QUEUE_LABEL
+from inferplan.rehearsal.wait.readiness import condition
+from inferplan.rehearsal.wait.watching import Watching
+
+Object = dict[str, Any]
+_WORKLOADS = (
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "Job",
+    "ReplicaSet",
+    "Pod",
+    "LeaderWorkerSet",
+    "RayService",
+)
+# Objects between a workload and its pods.
+_BETWEEN = {
+    "Deployment": "ReplicaSet",
+    "LeaderWorkerSet": "StatefulSet",
+    "DynamoGraphDeployment": "Deployment",
+}
+
+
+def is_immutable(error: ApiError) -> bool:
+    words = (
+        "immutable",
+        "may not change once set",
+        "updates to statefulset spec",
+        "pod updates may not change",
+        "is forbidden after creation",
+        "cannot change roleRef",
+    )
+    return error.status == 422 and any(word in error.message for word in words)
+
+
+def immutable_fields(error: ApiError) -> str:
+    """The immutable fields with the server's reasons, without the values that it quotes."""
+    causes = error.details.get("causes") or ()
+    # A cause is `Invalid value: {...}: field is immutable`; the part after the last colon quotes no
+    # value.
+    fields = dict.fromkeys(
+        f"{each.get('field', '')}: {str(each.get('message', '')).rpartition(': ')[2]}"
+        for each in causes
+    )
+    return (
+        f"the API server does not update it in place: {', '.join(fields) or 'a field is immutable'}"
+    )
+
+
+def rejection(error: ApiError) -> ObjectFailed:
+    if error.reason == "Conflict":
+        return ObjectFailed(
+            f"another field manager owns a declared field: {error.message}",
+            'omit the field, or take it over with the annotation pulumi.com/patchForce: "true"',
+        )
+    if error.status == 0:
+        return ObjectFailed(
+            error.message, "run the same command again: it repairs the cluster and continues"
+        )
+    if error.reason == "Forbidden" and "exceeded quota" in error.message:
+        return ObjectFailed(error.message, "request less, or raise the quota")
+    if "failed calling webhook" in error.message:
+        return ObjectFailed(
+            error.message,
+            "check that the webhook's server runs; without its answer the API server rejects all"
+            " objects of this kind",
+        )
+    return ObjectFailed(
+        f"the API server rejects it ({error.status} {error.reason}): {error.message}",
+        "correct the declaration",
+    )
+
+
+def observe_for(watching: Watching, live: Object) -> None:
+    """Watch the kinds that `why` needs for `live`."""
+    kind = live["kind"]
+    watching.observe("v1", "Event")
+    if QUEUE_LABEL in (live["metadata"].get("labels") or {}):
+        # A cluster without Kueue ignores the label.
+        with contextlib.suppress(UnknownKindError):
+            watching.observe(KUEUE_API, "Workload")
+    if kind in _WORKLOADS:
+        watching.observe("v1", "Pod")
+    if kind in _BETWEEN:
+        watching.observe("apps/v1", _BETWEEN[kind])
+
+
+def why(watching: Watching, live: Object) -> tuple[str, bool]:
+    """The reason in one sentence, "" if there is none yet, and True if no node fits a pod of
+    `live`, or a quota rejects its pods.
+    """
+    owners = chain(watching, live)
+    pods = [
+        pod for pod in pods_of(watching, live) if condition(pod, "Ready").get("status") != "True"
+    ]
+    stuck = any(_rejection_of_pods(owner) for owner in owners)
+    stuck = stuck or any(
+        condition(pod, "PodScheduled").get("reason") == "Unschedulable" for pod in pods
+    )
+    return next(filter(None, _reasons(watching, owners, pods)), ""), stuck
+
+
+def explained(watching: Watching, live: Object, state: str) -> tuple[str, bool]:
+    """`state` with the reason that `why` returns, and its second value."""
+    cause, is_stuck = why(watching, live)
+    return f"{state}: {cause}" if cause and cause not in state else state, is_stuck
+
+
+def pods_of(watching: Watching, live: Object) -> list[Object]:
+    """The pods of `live`, which may be one."""
+    if live["kind"] == "Pod":
+        return [live]
+    return [
+        pod
+        for owner in chain(watching, live)
+        for pod in watching.owned("Pod", owner["metadata"]["uid"])
+    ]
+
+
+def _reasons(watching: Watching, owners: Iterable[Object], pods: Iterable[Object]) -> Iterator[str]:
+    for owner in owners:
+        yield str(_rejection_of_pods(owner).get("message", ""))
+        yield _queue_reason(watching, owner)
+        yield _warning(watching, owner)
+    yield termination_message(pods)
+    for pod in pods:
+        if reason := _pod_reason(watching, pod):
+            yield f"pod {pod['metadata']['name']}: {reason}"
+
+
+def _rejection_of_pods(owner: Object) -> Object:
+    failure = condition(owner, "ReplicaFailure")
+    return failure if failure.get("status") == "True" else {}
+
+
+def termination_message(pods: Iterable[Object]) -> str:
+    """The termination message of the newest of `pods` with a failed container, "" if there is none."""
+    for pod in sorted(
+        pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), reverse=True
+    ):
+        for each in _containers(pod):
+            state = each.get("state") or {}
+            # A container that waits for its restart has its end in `lastState`.
+            ended = (
+                state.get("terminated")
+                or ("waiting" in state and (each.get("lastState") or {}).get("terminated"))
+                or {}
+            )
+            lines = str(ended.get("message") or "").strip().splitlines()
+            if ended.get("exitCode") and lines:
+                return (
+                    f"pod {pod['metadata']['name']}: container {each['name']} ended with exit code"
+                    f" {ended['exitCode']}: {lines[-1]}"
+                )
+    return ""
+
+
+def _containers(pod: Object) -> list[Object]:
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def chain(watching: Watching, live: Object) -> list[Object]:
+    """`live` and the objects between it and its pods."""
+    between = _BETWEEN.get(live["kind"])
+    owned = watching.owned(between, live["metadata"]["uid"]) if between else ()
+    return [live, *(each for child in owned for each in chain(watching, child))]
+
+
+def _queue_reason(watching: Watching, live: Object) -> str:
+    for workload in watching.owned("Workload", live["metadata"]["uid"]):
+        reserved = condition(workload, "QuotaReserved")
+        if reserved.get("status") == "False" and reserved.get("message"):
+            return f"queue {workload['spec'].get('queueName', '')}: {reserved['message']}"
+    return ""
+
+
+def _pod_reason(watching: Watching, pod: Object) -> str:
+    if reason := _queue_reason(watching, pod):
+        return reason
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled.get("status") == "False":
+        message = str(scheduled.get("message") or scheduled.get("reason", ""))
+        if "unschedulable" not in message:
+            return message
+        cordoned = [
+            each for each in watching.known("Node") if (each.get("spec") or {}).get("unschedulable")
+        ]
+        names = " ".join(sorted(each["metadata"]["name"] for each in cordoned))
+        return (
+            f"{message} Cordoned: {names}; allow pods there with: kubectl uncordon {names}"
+            if names
+            else message
+        )
+    for each in _containers(pod):
+        state = each.get("state") or {}
+        end = state.get("waiting") or state.get("terminated") or {}
+        if end.get("reason") and end["reason"] not in (
+            "ContainerCreating",
+            "PodInitializing",
+            "Completed",
+        ):
+            return f"container {each['name']}: {end['reason']}" + (
+                f": {end['message']}" if end.get("message") else ""
+            )
+    return _warning(watching, pod)
+
+
+def _warning(watching: Watching, live: Object) -> str:
+    """The message of the latest event that explains why `live` makes no progress."""
+    events = [
+        each
+        for each in watching.owned("Event", live["metadata"]["uid"])
+        if each.get("type") == "Warning" or _blocks(each)
+    ]
+    if not events:
+        return ""
+    latest = max(events, key=lambda each: int(each["metadata"]["resourceVersion"]))
+    return str(latest.get("message", ""))
+
+
+def _blocks(event: Object) -> bool:
+    # These have type Normal although the object waits for someone to act.
+    return event.get("reason") in ("FailedBinding", "WaitForFirstConsumer", "WaitForPodScheduled")

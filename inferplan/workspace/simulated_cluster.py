@@ -1,0 +1,87 @@
+"""The simulated cluster, as commands use it: its programs, its life, its owner, and the events of
+its start and of an update.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from inferplan import progress
+from inferplan.kube.contents import CONTAINERS
+from inferplan.rehearsal.cluster import Cluster, clusters, delete, start, status
+from inferplan.rehearsal.cluster.karpenter import purchases
+from inferplan.rehearsal.cluster.record import cluster_directory
+from inferplan.rehearsal.toolchain import ensure
+from inferplan.rehearsal.wait import object_events
+from inferplan.workspace.errors import OperationError
+from inferplan.workspace.project import project_name
+
+if TYPE_CHECKING:
+    from inferplan.workspace.workspace import Workspace
+
+__all__ = [
+    "Cluster",
+    "delete",
+    "ensure",
+    "namespaces_of",
+    "object_events",
+    "old_cluster",
+    "own_cluster",
+    "progress",
+    "purchases",
+    "start",
+    "status",
+]
+
+
+def own_cluster(workspace: Workspace, step: progress.Progress = progress.silent) -> Cluster:
+    """The running cluster of the stack. Raises OperationError if an earlier version put objects of
+    another project into it.
+    """
+    if others := _projects_in(workspace.cluster) - {project_name(workspace.root)}:
+        owners = " and ".join(f"project {each}, stack {workspace.stack}" for each in sorted(others))
+        raise OperationError(
+            f"The simulated cluster {workspace.cluster} has objects of {owners}: an earlier version"
+            " of inferplan used one cluster for all projects. Nothing was changed. Remove it with:"
+            f" inferplan down {workspace.typed} --engine rehearsal --cluster"
+        )
+    if old := old_cluster(project_name(workspace.root), workspace.stack):
+        remedy = f"inferplan down {workspace.typed} --engine rehearsal --cluster removes it"
+        step(
+            progress.Notice(
+                f"the simulated cluster {old} of an earlier version belongs to this project too and"
+                f" is not used; {remedy}"
+            )
+        )
+    return start(workspace.cluster, step)
+
+
+def old_cluster(project: str, stack: str) -> str:
+    """The cluster in which an earlier version of inferplan rehearsed the stack, "" if there is none
+    that `project` used alone.
+    """
+    return (
+        stack
+        if project != "inferplan" and stack in clusters() and _projects_in(stack) == {project}
+        else ""
+    )
+
+
+def namespaces_of(cluster: Cluster) -> tuple[str, ...]:
+    """The names of the namespaces and definitions that the rehearsals of `cluster` created."""
+    from inferplan.rehearsal.apply.run import applied
+
+    return tuple(each.name for each in applied(cluster) if each.kind in CONTAINERS)
+
+
+def _projects_in(cluster: str) -> set[str]:
+    """The projects whose resources the journal of `cluster`, or the state of Pulumi in it, names."""
+    directory = cluster_directory(cluster)
+    journal = directory / "applied.jsonl"
+    lines = journal.read_text(encoding="utf-8", errors="replace") if journal.is_file() else ""
+    stacks = (directory / "pulumi").glob(".pulumi/stacks/*/*.json")
+    return {
+        *re.findall(r'"urn":"urn:pulumi:[^:"]*::([^:"]+)::', lines),
+        *(each.parent.name for each in stacks),
+    }

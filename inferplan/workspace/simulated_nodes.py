@@ -1,0 +1,117 @@
+"""The nodes that a stack's pools have when its models run, as an autoscaler would start them, and
+the fake nodes of a rehearsal.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from inferplan.components.naming import bounded, content_key
+from inferplan.components.platforms.node_counts import node_counts
+from inferplan.components.storage.volume_spec import ClaimStoreSpec
+from inferplan.stackfile.stack import StackSettings
+
+# The gateway, preheat Jobs and DNS fit on two nodes without accelerators.
+CPU_NODES = 2
+
+
+def nodes_wanted(settings: StackSettings) -> dict[str, int]:
+    return node_counts(settings.cluster, settings)
+
+
+def needs_cpu_nodes(settings: StackSettings) -> bool:
+    """True if pods without an accelerator run on nodes that are in no pool of the stack."""
+    return all(pool.accelerator is not None for pool in settings.node_pools.values())
+
+
+def simulated_objects(
+    settings: StackSettings, *, bought: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """The nodes (Karpenter adds those of the pools `bought`), runtime classes, namespace and claims
+    that a rehearsal adds to the stack.
+    """
+    from inferplan.components.nodes.fake_nodes import fake_runtime_classes, runtime_classes_of
+
+    pools, wanted = settings.node_pools, nodes_wanted(settings)
+    nodes = stack_nodes(
+        settings,
+        {
+            name: wanted[name]
+            for name, pool in pools.items()
+            if not pool.is_fake and name not in bought
+        },
+    )
+    # The stack itself declares the runtime classes of nodes that it creates.
+    existing = {name: pool for name, pool in pools.items() if not pool.creates_nodes}
+    return [
+        *nodes,
+        *fake_runtime_classes(runtime_classes_of(existing)),
+        *_namespace(settings),
+        *_claims(settings),
+    ]
+
+
+def stack_nodes(settings: StackSettings, counts: Mapping[str, int | None]) -> list[dict[str, Any]]:
+    """The fake nodes of the pools `counts`, as many as each says (None: the maximum), and CPU nodes
+    if the stack needs them.
+    """
+    from inferplan.components.nodes.fake_nodes import cpu_nodes, fake_nodes
+
+    pools = [(name, settings.node_pools[name], count) for name, count in counts.items()]
+    where = settings.cluster.location
+    nodes = [
+        node
+        for name, pool, count in pools
+        for node in fake_nodes(name, pool, count=count, location=pool.location(where))
+    ]
+    return [*nodes, *cpu_nodes(CPU_NODES if needs_cpu_nodes(settings) else 0)]
+
+
+def _namespace(settings: StackSettings) -> list[dict[str, Any]]:
+    """The namespace of a stack that adopts it."""
+    return (
+        [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": settings.namespace}}]
+        if settings.adopt_namespace
+        else []
+    )
+
+
+def _claims(settings: StackSettings) -> list[dict[str, Any]]:
+    """The claims that exist already where the stack really runs, each with a volume that holds
+    nothing.
+    """
+    manifests: list[dict[str, Any]] = []
+    for store in settings.storage.values():
+        if isinstance(store, ClaimStoreSpec):
+            size, modes = {"storage": store.capacity or "1Pi"}, ["ReadWriteMany"]
+            volume = bounded(
+                f"pretend-{settings.namespace}", content_key(settings.namespace, store.claim_name)
+            )
+            inside = {"name": store.claim_name, "namespace": settings.namespace}
+            spec = {
+                "accessModes": modes,
+                "storageClassName": "",
+                "capacity": size,
+                "hostPath": {"path": f"/pretend/{volume}"},
+                "claimRef": inside,
+            }
+            claim = {
+                "accessModes": modes,
+                "storageClassName": "",
+                "volumeName": volume,
+                "resources": {"requests": size},
+            }
+            manifests += [
+                {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolume",
+                    "metadata": {"name": volume},
+                    "spec": spec,
+                },
+                {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "metadata": inside,
+                    "spec": claim,
+                },
+            ]
+    return manifests

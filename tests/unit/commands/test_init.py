@@ -1,0 +1,368 @@
+"""`inferplan init`: a repository of one's own, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from inferplan.commands import main
+from inferplan.commands.init import repository
+from inferplan.pulumi_engine import secrets
+from inferplan.pulumi_engine.secrets import EXAMPLE_PASSPHRASE, unlock
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
+from inferplan.workspace import project
+from tests.patience import PATIENCE_SECONDS
+
+FILES = [
+    ".github/workflows/comment.yml",
+    ".github/workflows/drift.yml",
+    ".github/workflows/preview.yml",
+    ".github/workflows/up.yml",
+    ".gitignore",
+    "Pulumi.yaml",
+    "README.md",
+    "__main__.py",
+    "policies/PulumiPolicy.yaml",
+    "policies/__main__.py",
+    "policies/stacks/local.json",
+    "requirements.txt",
+    "schemas/stack.schema.json",
+    "stacks/Pulumi.local.yaml",
+]
+
+
+@pytest.fixture(autouse=True)
+def _apart(monkeypatch, tmp_path):
+    monkeypatch.setattr(project, "SELECTION", project.Selection())
+    # Each new repository has a salt of its own, and no test here is about the strength of its key.
+    monkeypatch.setattr(secrets, "_ROUNDS", 1000)
+    for name in ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def _run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main.run(arguments)
+    return int(ended.value.code or 0)
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
+
+
+def test_a_repository_has_a_program_of_two_lines_one_stack_and_its_own_secrets(tmp_path, capsys):
+    assert _run("init", "acme-models") == _run("init", "other") == 0
+    folder = tmp_path / "acme-models"
+    assert _files(folder) == sorted([*FILES, ".passphrase"])
+    assert [line for line in (folder / "__main__.py").read_text().splitlines() if line] == [
+        "from inferplan.infra.program import run",
+        "run()",
+    ]
+    assert (folder / "requirements.txt").read_text() == "inferplan[policy]==0.1.0\n"
+    assert "name: acme-models\n" in (folder / "Pulumi.yaml").read_text()
+    assert (folder / ".passphrase").stat().st_mode & 0o777 == 0o600
+    assert ".passphrase" in (folder / ".gitignore").read_text().splitlines()
+    passphrases = [
+        (tmp_path / name / ".passphrase").read_text().strip() for name in ("acme-models", "other")
+    ]
+    stacks = [
+        read_stack(tmp_path / name / "stacks" / "Pulumi.local.yaml")
+        for name in ("acme-models", "other")
+    ]
+    seeds = {
+        unlock(word, str(each.encryption_salt)).decrypt(each.secrets["inferplan:apiKeySeed"])
+        for word, each in zip(passphrases, stacks, strict=True)
+    }
+    assert len(seeds) == len(set(passphrases)) == 2
+    printed = capsys.readouterr()
+    assert not [word for word in (*passphrases, *seeds) if word in printed.out + printed.err]
+    assert "inferplan up local --project acme-models" in printed.out
+    assert f"\n  export PULUMI_CONFIG_PASSPHRASE_FILE={folder / '.passphrase'}\n" in printed.out
+
+
+def test_without_a_passphrase_the_cli_is_not_called_and_the_message_names_the_file(
+    tmp_path, monkeypatch, capsys
+):
+    """The CLI would report this only after a cluster has started, and it does not know the file."""
+    pulumi = tmp_path / "bin" / "pulumi"
+    pulumi.parent.mkdir()
+    pulumi.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\nexit 1\n")
+    pulumi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(pulumi.parent), prepend=os.pathsep)
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path / "state"))
+    assert _run("init", "acme") == 0
+    assert _run("up", "local", "--project", "acme") == 1
+    assert (
+        f"Run: export PULUMI_CONFIG_PASSPHRASE_FILE={tmp_path}/acme/.passphrase"
+        in capsys.readouterr().err
+    )
+    assert not (tmp_path / "called").exists()
+    assert not (tmp_path / "state" / "clusters").exists()
+
+
+@pytest.mark.parametrize("where", ["local", "cluster", "aws"])
+def test_the_stack_of_every_place_passes_the_pack(where, capsys):
+    assert _run("init", where, "--where", where, "--consumer", "chat", "--consumer", "batch") == 0
+    assert _run("check", "--project", where) == 0
+    assert f"{where} passes: 0 violations, 0 advisory, 0 exempt" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["local", "cluster", "aws"])
+def test_every_accelerator_on_offer_gives_a_stack_whose_only_errors_are_its_placeholders(
+    where, tmp_path, capsys
+):
+    offers = repository.choices(where)
+    assert len(offers) > 5
+    for name in offers:
+        answers = repository.Answers(where=where, accelerator=name)
+        repository.make_repository(tmp_path / name, answers)
+        _run("validate", "--json", "--project", str(tmp_path / name))
+        [check] = json.loads(capsys.readouterr().out)
+        remedies = (
+            "Write a name of a domain that you own",
+            "Write the network of your users",
+            "Write a role or user of yours",
+        )
+        assert all(
+            any(each in error["message"] for each in remedies) for error in check["errors"]
+        ), (name, check["errors"])
+
+
+def test_a_passphrase_of_the_environment_is_used_and_not_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "one of my own")
+    assert _run("init", "acme") == 0
+    assert _files(tmp_path / "acme") == FILES
+    stack = read_stack(tmp_path / "acme" / "stacks" / "Pulumi.local.yaml")
+    assert unlock("one of my own", str(stack.encryption_salt))
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", EXAMPLE_PASSPHRASE)
+    assert _run("init", "second") == 2
+    assert (
+        "PULUMI_CONFIG_PASSPHRASE is the public passphrase of the examples"
+        in capsys.readouterr().err
+    )
+    assert not (tmp_path / "second").exists()
+
+
+def test_every_wrong_answer_is_in_one_message_and_nothing_is_left(tmp_path, capsys):
+    assert (
+        _run("init", "acme", "--accelerator", "h1000", "--model", "gpt", "--consumer", "Chat!") == 2
+    )
+    message = capsys.readouterr().err
+    for part in (
+        "--accelerator: 'h1000' is not a known accelerator",
+        "--model: 'gpt' is unknown",
+        "--consumer: 'Chat!' is not a name",
+    ):
+        assert part in message
+    assert _run("init", "acme", "--where", "moon") == 2
+    assert _run("init", "acme", "--where", "aws", "--accelerator", "gaudi-3") == 2
+    assert "no instance type there has 1 gaudi-3. Use nvidia-" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_model_of_the_hub_takes_as_many_accelerators_as_it_needs(tmp_path):
+    model = "meta-llama/Llama-3.1-70B-Instruct@" + "0" * 39 + "1:142Gi"
+    assert _run("init", "acme", "--model", model, "--accelerator", "nvidia-h100") == 0
+    text = (tmp_path / "acme" / "stacks" / "Pulumi.local.yaml").read_text()
+    assert "llama-3-1-70b-instruct:" in text
+    assert "tensorParallelSize: 4" in text
+    assert _run("validate", "--project", "acme") == 0
+
+
+def test_a_folder_with_files_is_rejected_with_their_names(tmp_path, capsys):
+    (tmp_path / "acme").mkdir()
+    for number in range(12):
+        (tmp_path / "acme" / f"file{number:02}").touch()
+    (tmp_path / "note").touch()
+    assert _run("init", "acme") == 2
+    names = ", ".join(f"file{number:02}" for number in range(10))
+    assert f"acme is not empty: {names} and 2 more. Nothing was changed." in capsys.readouterr().err
+    assert _run("init", "note") == _run("init", "missing/acme") == 2
+    assert len(_files(tmp_path)) == 13
+
+
+def test_an_empty_folder_is_filled_and_stays_the_same_folder(tmp_path):
+    (tmp_path / "acme").mkdir()
+    before = (tmp_path / "acme").stat().st_ino
+    os.chdir(tmp_path / "acme")
+    assert _run("init", ".") == 0
+    assert (tmp_path / "acme").stat().st_ino == before
+    assert "name: acme\n" in (tmp_path / "acme" / "Pulumi.yaml").read_text()
+
+
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize("step", ["write_bytes", "rename"])
+@pytest.mark.parametrize("number", [1, 5])
+def test_an_interrupt_while_it_writes_leaves_nothing(exists, step, number, tmp_path, monkeypatch):
+    folder = tmp_path / "acme"
+    if exists:
+        folder.mkdir()
+    real, calls = getattr(Path, step), []
+
+    def interrupted(self: Path, *rest: object) -> object:
+        calls.append(self)
+        if len(calls) == number:
+            raise KeyboardInterrupt
+        return real(self, *rest)
+
+    monkeypatch.setattr(Path, step, interrupted)
+    assert _run("init", "acme") == 130
+    assert len(calls) == number
+    assert _files(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == (["acme"] if exists else [])
+
+
+def _state(pid: int) -> str:
+    """What the process does, as /proc spells it; S is a process that waits."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _typed(*answers: str | None) -> tuple[int, str]:
+    """The exit code and output of `inferplan init acme` on a terminal; None is Ctrl-C."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.execv(  # noqa: S606 - the command itself
+            sys.executable,
+            [
+                sys.executable,
+                "-c",
+                "from inferplan.commands.main import main; main()",
+                "init",
+                "acme",
+            ],
+        )
+    signal.alarm(PATIENCE_SECONDS)
+    output = ""
+    for answer in answers:
+        asked = output.count("]: ") + 1
+        while output.count("]: ") < asked:
+            output += os.read(terminal, 4096).decode()
+        # A Ctrl-C between the prompt and the wait for a key stays unseen until the next key
+        # (CPython's input).
+        while answer is None and _state(pid) != "S":
+            os.sched_yield()
+        os.write(terminal, b"\x03" if answer is None else f"{answer}\n".encode())
+    try:
+        while text := os.read(terminal, 4096):
+            output += text.decode()
+    except OSError:
+        pass  # the terminal of a process that ended
+    signal.alarm(0)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), output
+
+
+def test_it_asks_four_questions_on_a_terminal(tmp_path):
+    code, output = _typed("cluster", "gaudi-3", "", "chat, batch")
+    assert code == 0, output
+    assert output.count("]: ") == 4
+    text = (tmp_path / "acme" / "stacks" / "Pulumi.cluster.yaml").read_text()
+    assert "accelerator: gaudi-3" in text
+    assert "consumers: [chat, batch]" in text
+
+
+@pytest.mark.parametrize("answers", [(None,), ("local", "nvidia-l4", "", None)])
+def test_ctrl_c_at_a_question_leaves_nothing(answers, tmp_path):
+    code, output = _typed(*answers)
+    assert code == 130, output
+    assert list(tmp_path.iterdir()) == []
+    assert "Traceback" not in output
+
+
+def test_the_workflows_of_a_new_repository_name_no_file_that_it_does_not_have(tmp_path):
+    assert _run("init", "acme") == 0
+    for path in (tmp_path / "acme" / ".github" / "workflows").iterdir():
+        text = path.read_text()
+        assert not re.search(r"\bmake \w|inferplan/policies|bootstrap", text), path.name
+    links = re.findall(r"\]\(([^)]+)\)", (tmp_path / "acme" / "README.md").read_text())
+    assert links
+    assert all((tmp_path / "acme" / each).exists() for each in links)
+
+
+NAMES = (
+    "chat",
+    "no",
+    "on",
+    "null",
+    "true",
+    "y",
+    "a",
+    "e5",
+    "x" * 40,
+    "a-1",
+    "24x7-ops",
+    "-a",
+    "a-",
+    "A",
+    "v1",
+    "default",
+    "gateway",
+    "team_a",
+    "7",
+)
+REPOSITORIES = (
+    "owner/7b-chat",
+    "owner/7",
+    "1.0/2.0",
+    "o/-",
+    "o/No",
+    "o/gateway",
+    "o/v1",
+    "o/default",
+    "o/vllm",
+    f"o/{'m' * 70}",
+    "o/Q.W_E-3",
+)
+
+
+@pytest.mark.parametrize("where", sorted(repository.PLACES))
+@pytest.mark.parametrize(
+    "option",
+    [("--consumer", each) for each in NAMES]
+    + [("--model", f"{each}@{'7' * 40}:16Gi") for each in REPOSITORIES],
+)
+def test_whatever_init_accepts_makes_a_valid_stack_and_what_it_rejects_leaves_nothing(
+    where, option, tmp_path, capsys
+):
+    code = _run("init", "1.0-own.x", "--where", where, *option)
+    if code == 0:
+        validate(read_stack(tmp_path / "1.0-own.x" / "stacks" / f"Pulumi.{where}.yaml"))
+        assert isinstance(
+            yaml.safe_load((tmp_path / "1.0-own.x" / "Pulumi.yaml").read_text())["name"], str
+        )
+    else:
+        assert code == 2
+        assert "Traceback" not in capsys.readouterr().err
+        assert not (tmp_path / "1.0-own.x").exists()
+
+
+@pytest.mark.parametrize("where", sorted(repository.PLACES))
+def test_every_accelerator_and_model_that_init_offers_makes_a_valid_stack(where, tmp_path):
+    for accelerator in repository.choices(where):
+        for model in repository.MODELS:
+            name = f"{accelerator}-{model}"
+            if (
+                _run("init", name, "--where", where, "--accelerator", accelerator, "--model", model)
+                == 0
+            ):
+                validate(read_stack(tmp_path / name / "stacks" / f"Pulumi.{where}.yaml"))
+
+
+def test_a_consumer_that_begins_with_a_digit_is_rejected_by_init_as_by_validate(tmp_path, capsys):
+    assert _run("init", "own", "--consumer", "24x7-ops", "--consumer", "chat") == 2
+    assert "--consumer: '24x7-ops' is not a name" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "own").exists()
