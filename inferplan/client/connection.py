@@ -22,7 +22,7 @@ from inferplan.client.messages import (
     request_of,
 )
 from inferplan.client.target import Caller, Target
-from inferplan.workspace.errors import OperationError, one_line
+from inferplan.errors import OperationError, one_line
 
 if TYPE_CHECKING:
     import urllib3

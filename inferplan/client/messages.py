@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferplan.client.target import Caller, Target
-from inferplan.workspace.errors import OperationError, one_line
+from inferplan.errors import OperationError, one_line
 
 _REMEDIES = {
     401: (

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from inferplan.components.gateway.routes import ONE_ADDRESS, public_path
 from inferplan.components.handles import Endpoint, ModelTensors, ProtocolKind, Tensor, TextTensors
 from inferplan.documents.errors import unknown
+from inferplan.errors import OperationError, RequestError
 from inferplan.workspace import kubectl
 from inferplan.workspace.contract import Contract
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.keys import newest_key
 from inferplan.workspace.workspace import Workspace
 

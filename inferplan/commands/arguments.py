@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from inferplan.errors import OperationError, RequestError
 from inferplan.updating.engine import Engine
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.project import entries, project_root, stack_files
 
 

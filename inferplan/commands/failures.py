@@ -12,13 +12,8 @@ FAILED, BAD_INPUT, UNSETTLED, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
 def explain(error: Exception) -> int:
     """Print what happened, in a line or a list of lines, and return the exit code."""
     from inferplan.commands.screen import say
-    from inferplan.workspace.errors import (
-        InvalidStack,
-        OperationError,
-        RehearsalError,
-        RequestError,
-        UnsettledError,
-    )
+    from inferplan.documents.errors import InvalidStack
+    from inferplan.errors import OperationError, RehearsalError, RequestError, UnsettledError
 
     codes = {
         RequestError: BAD_INPUT,
@@ -63,7 +58,7 @@ def _usage(error: typer.TyperException) -> str:
 
 def _stacks(error: typer.TyperException) -> str:
     """The stacks of the project, if the name of one is missing."""
-    from inferplan.workspace.errors import OperationError
+    from inferplan.errors import OperationError
     from inferplan.workspace.project import project_root, stack_files
 
     parameter: Any = getattr(error, "param", None)

@@ -35,7 +35,7 @@ class _LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[:1] and args[0] not in COMMANDS and not ctx.resilient_parsing:
-            from inferplan.workspace.errors import RequestError
+            from inferplan.errors import RequestError
 
             if hint := table("workspace/remedies.toml")["commands"].get(args[0]):
                 raise RequestError(f"Unknown command {args[0]!r}. {hint}")
@@ -65,7 +65,7 @@ def _select_project(context: typer.Context, folder: str | None) -> None:
     from pathlib import Path
 
     from inferplan.commands.screen import say
-    from inferplan.workspace.errors import RequestError
+    from inferplan.errors import RequestError
     from inferplan.workspace.project import SELECTION
 
     if folder is not None:
@@ -154,7 +154,7 @@ def _handle_termination() -> threading.Event:
 
     def end(*_: object) -> None:
         if not terminated.is_set():
-            from inferplan.workspace.errors import Terminated
+            from inferplan.errors import Terminated
 
             terminated.set()
             raise Terminated

@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.status import Status
 from rich.text import Text
 
+from inferplan import progress as steps
 from inferplan.commands.screen import progress
-from inferplan.workspace.simulated_cluster import object_events as engine
-from inferplan.workspace.simulated_cluster import progress as steps
+from inferplan.rehearsal.wait import object_events as engine
 
 _SIGNS = {"created": "[green]+[/]", "changed": "[yellow]~[/]", "replaced": "[magenta]+-[/]"}
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pulumi
 
     from inferplan.hardware.accelerators import Accelerator, Taint
+    from inferplan.hardware.machines import Capacity
 
 ProtocolKind = Literal["openai", "kserve-v2-http", "kserve-v2-grpc", "triton-generate", "ray-serve"]
 
@@ -31,20 +32,6 @@ class CaBundle:
     kind: Literal["ConfigMap", "Secret"]
     name: str
     key: str = "ca.crt"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Capacity:
-    """The allocatable resources of one node. Sizes in bytes, CPU in millicores, `accelerators` in
-    devices, `efa` in interfaces.
-    """
-
-    cpu_millicores: int
-    memory_bytes: int
-    accelerators: int = 0
-    hugepages_2mi_bytes: int = 0
-    ephemeral_storage_bytes: int = 0
-    efa: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from inferplan.components.handles import Capacity, ClusterTraits
+from inferplan.components.handles import ClusterTraits
 from inferplan.components.nodes.pool import (
     MOST_NODES,
     InstanceTypeName,
@@ -20,9 +20,11 @@ from inferplan.components.nodes.pool import (
     Zone,
 )
 from inferplan.components.platforms.spec import CloudPool
-from inferplan.components.spec import Labels, SpecError, duplicates, renamed, rule
+from inferplan.components.spec import Labels, duplicates, renamed, rule
+from inferplan.documents.errors import SpecError
 from inferplan.hardware import accelerators, machines
 from inferplan.hardware.accelerators import Accelerator
+from inferplan.hardware.machines import Capacity
 from inferplan.kube.names import HOSTNAME_LABEL
 
 _ONLY_ZONE = "simulated-a"

@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from itertools import pairwise
@@ -80,6 +80,8 @@ class Spec(BaseModel):
         for name, field in cls.model_fields.items():
             if name in descriptions and field.description is None:
                 properties[field.alias or name]["description"] = descriptions[name]
+        if "description" in schema:
+            schema["description"] = unwrap(schema["description"])
         return schema
 
     def intent(self) -> dict[str, Any]:
@@ -100,6 +102,11 @@ class Spec(BaseModel):
             mode="json", by_alias=True, exclude_defaults=True, exclude=covered
         )
         return kind(**own, **answers, settings=settings)
+
+
+def unwrap(text: str) -> str:
+    """Return a docstring with each paragraph on one line, for readers that wrap lines themselves."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
 @cache
@@ -127,7 +134,7 @@ def _field_docstrings(spec: type[BaseModel]) -> dict[str, str]:
                 and isinstance(field.target, ast.Name)
                 and isinstance(text, ast.Expr)
             ):
-                docstrings[field.target.id] = inspect.cleandoc(ast.literal_eval(text.value))
+                docstrings[field.target.id] = unwrap(inspect.cleandoc(ast.literal_eval(text.value)))
     return docstrings
 
 
@@ -297,19 +304,3 @@ def rule(check: Callable[[Any], Iterator[FieldError | str]]) -> Any:
         return spec
 
     return model_validator(mode="after")(validate)
-
-
-KeyPath = tuple[str | int, ...]
-"""The keys and indexes that lead to a value of a stack, as the user wrote them: `("models", "chat",
-"consumers", 0)`.
-"""
-
-
-@dataclass(frozen=True)
-class SpecError:
-    """A validation error of a stack: the path of the value, and the message (what is wrong, what is
-    allowed, what to do).
-    """
-
-    path: KeyPath
-    message: str

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.handles import ClusterTraits
 from inferplan.components.platforms.aws.store_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
-from inferplan.components.spec import Bytes, DnsName, Spec, SpecError, checked, rule
+from inferplan.components.spec import Bytes, DnsName, Spec, checked, rule
 from inferplan.components.storage.fields import (
     BucketName,
     CaBundleSpec,
@@ -18,6 +18,7 @@ from inferplan.components.storage.fields import (
 )
 from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
+from inferplan.documents.errors import SpecError
 from inferplan.kube.facts import StoreFacts
 
 _MOVING_REVISIONS = ("main", "master", "head", "latest", "stable", "dev", "nightly")

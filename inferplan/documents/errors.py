@@ -5,9 +5,23 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from inferplan.components.spec import SpecError
-
 _PLAIN_PART = re.compile(r"^[A-Za-z0-9_:/-]+$")
+
+
+KeyPath = tuple[str | int, ...]
+"""The keys and indexes that lead to a value of a stack, as the user wrote them: `("models", "chat",
+"consumers", 0)`.
+"""
+
+
+@dataclass(frozen=True)
+class SpecError:
+    """A validation error of a stack: the path of the value, and the message (what is wrong, what is
+    allowed, what to do).
+    """
+
+    path: KeyPath
+    message: str
 
 
 @dataclass(frozen=True, order=True)

@@ -4,7 +4,7 @@ ValueError for a layout.
 
 import re
 
-from inferplan.components.spec import KeyPath
+from inferplan.documents.errors import KeyPath
 from inferplan.documents.yaml_tree import ListNode, MapNode, Node, ScalarNode, read_tree
 
 # White space and comments; a comment starts after white space or at the start of what is looked at.

@@ -10,8 +10,7 @@ from typing import Any
 
 import yaml
 
-from inferplan.components.spec import KeyPath
-from inferplan.documents.errors import LocatedError, Position
+from inferplan.documents.errors import KeyPath, LocatedError, Position
 from inferplan.documents.yaml_scalars import Scalar, resolve
 
 MAX_DEPTH = 32

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from inferplan.components.handles import Capacity
 from inferplan.hardware.accelerators import named
 from inferplan.tables import table
 
@@ -26,6 +25,20 @@ _CONTIGUOUS_BYTES = {"x86_64": 0, "arm64": 64 * _MI}
 # Root volume of a node that has no instance store: what nodes commonly get, and enough for the
 # system and one engine image.
 _ROOT_VOLUME = 100 * _GI
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capacity:
+    """The allocatable resources of one node. Sizes in bytes, CPU in millicores, `accelerators` in
+    devices, `efa` in interfaces.
+    """
+
+    cpu_millicores: int
+    memory_bytes: int
+    accelerators: int = 0
+    hugepages_2mi_bytes: int = 0
+    ephemeral_storage_bytes: int = 0
+    efa: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

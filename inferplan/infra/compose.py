@@ -11,10 +11,10 @@ from inferplan.components.benchmark.benchmark_job import BenchmarkInputs, Benchm
 from inferplan.components.gateway.api_keys import ApiKeys
 from inferplan.components.gateway.exposure import requirements
 from inferplan.components.gateway.gateway import GATEWAY_PODS, declare_gateway
-from inferplan.components.gateway.proxy_pod import STATUS_PORT
 from inferplan.components.gateway.routes import model_url
 from inferplan.components.handles import Endpoint, ModelMount, ObjectStore
 from inferplan.components.images.rewriting import image_options
+from inferplan.components.metrics_ports import STATUS_PORT
 from inferplan.components.monitoring.metrics_access import MetricsAccess, Observed
 from inferplan.components.namespace import InferenceNamespace
 from inferplan.components.nodes.node_pool import declare_pools

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inferplan.components.spec import KeyPath
-from inferplan.documents.errors import InvalidStack, dotted, shown
+from inferplan.documents.errors import InvalidStack, KeyPath, dotted, shown
 from inferplan.documents.yaml_edit import replace_scalar
 from inferplan.documents.yaml_tree import MapNode, read_tree, to_data, walk
-from inferplan.errors import ClusterError
+from inferplan.errors import ClusterError, RequestError
 from inferplan.planning.copied_names import (
     Rename,
     cluster_rename,
@@ -39,7 +38,6 @@ from inferplan.stackfile.public_examples import lines
 from inferplan.stackfile.reader import PROJECT, SECRET_KEYS, StackFile, read_stack, stack_path
 from inferplan.stackfile.settings import validate
 from inferplan.stackfile.stack import StackSettings
-from inferplan.workspace.errors import RequestError
 from inferplan.workspace.files import create
 from inferplan.workspace.project import project_root, short_path, stack_file, stack_name
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from inferplan.errors import OperationError, RequestError
 from inferplan.planning.notes import stack_notes
 from inferplan.pulumi_engine.plan.states import States, load, save, states_of
 from inferplan.pulumi_engine.plan.steps import Plan, Step, make_plan
@@ -20,7 +21,6 @@ from inferplan.updating.downtime import (
     downtimes,
     scaler_changes,
 )
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.project import child_environment, project_name, project_root, stack_files
 from inferplan.workspace.revisions import checked_out, commit_of
 from inferplan.workspace.workspace import Workspace

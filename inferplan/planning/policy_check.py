@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from inferplan.components.spec import KeyPath
-from inferplan.documents.errors import dotted
+from inferplan.documents.errors import KeyPath, dotted
+from inferplan.errors import RequestError
 from inferplan.kube.paths import mapped, parse
 from inferplan.policies.engine.evaluate import Outcome, State
 from inferplan.policies.engine.fields import UNKNOWN as UNREADABLE
@@ -23,7 +23,6 @@ from inferplan.pulumi_engine.recording import Recording, Registration
 from inferplan.pulumi_engine.values import UNKNOWN, reveal
 from inferplan.stackfile.reader import StackFile, read_stack, stack_path
 from inferplan.tables import table
-from inferplan.workspace.errors import RequestError
 from inferplan.workspace.project import SETTINGS_FOLDERS
 
 __all__ = [

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inferplan.errors import OperationError, RequestError
 from inferplan.kube.facts import Subjects, read
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.files import write
 from inferplan.workspace.project import project_root, short_path
 

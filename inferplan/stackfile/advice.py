@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator
 
 from inferplan.components.nodes.pool import Pool
 from inferplan.components.serving.pod_settings import PodSettings
-from inferplan.components.spec import KeyPath, SpecError
 from inferplan.components.storage.fields import Store
 from inferplan.components.stores import WeightsSpec
-from inferplan.documents.errors import suggestion
+from inferplan.documents.errors import KeyPath, SpecError, suggestion
 from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.stack import StackSettings
 

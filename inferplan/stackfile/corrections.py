@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from inferplan.components.spec import KeyPath, SpecError
+from inferplan.documents.errors import KeyPath, SpecError
 from inferplan.tables import table
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

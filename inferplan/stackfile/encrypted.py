@@ -10,8 +10,7 @@ import base64
 import binascii
 from collections.abc import Collection, Iterator
 
-from inferplan.components.spec import KeyPath
-from inferplan.documents.errors import LocatedError, Position
+from inferplan.documents.errors import KeyPath, LocatedError, Position
 from inferplan.documents.yaml_tree import MapNode, Node, ScalarNode, walk
 from inferplan.stackfile.imported_keys import command_for, is_imported_key, plain_text_message
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from inferplan.components.gateway.imported_keys import collisions, imported_key_error
-from inferplan.components.spec import KeyPath, SpecError
+from inferplan.documents.errors import KeyPath, SpecError
 
 SECTION = "consumers"
 _FIELD = "importedKeys"

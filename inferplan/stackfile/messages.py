@@ -10,17 +10,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, StringConstraints, ValidationError
 
-from inferplan.components.spec import (
-    Bytes,
-    Cpu,
-    DnsLabel,
-    DnsName,
-    FieldError,
-    KeyPath,
-    LabelValue,
-    SpecError,
-)
-from inferplan.documents.errors import sentence, shown, suggestion
+from inferplan.components.spec import Bytes, Cpu, DnsLabel, DnsName, FieldError, LabelValue
+from inferplan.documents.errors import KeyPath, SpecError, sentence, shown, suggestion
 from inferplan.kube.paths import value_at
 from inferplan.stackfile.corrections import correction, field_hint, range_of, wrapped
 from inferplan.stackfile.schema_guide import SchemaGuide

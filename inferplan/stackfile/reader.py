@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from inferplan.components.spec import KeyPath
-from inferplan.documents.errors import LocatedError, Position, shown, suggestion
+from inferplan.documents.errors import KeyPath, LocatedError, Position, shown, suggestion
 from inferplan.documents.yaml_tree import (
     MapNode,
     Node,

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from inferplan.components.spec import KeyPath
+from inferplan.documents.errors import KeyPath
 from inferplan.kube.paths import MISSING, value_at
 
 

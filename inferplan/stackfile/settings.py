@@ -11,8 +11,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from inferplan.components.gateway.keys import seed_weakness
-from inferplan.components.spec import KeyPath, SpecError
-from inferplan.documents.errors import InvalidStack, LocatedError, dotted, suggestion
+from inferplan.documents.errors import (
+    InvalidStack,
+    KeyPath,
+    LocatedError,
+    SpecError,
+    dotted,
+    suggestion,
+)
 from inferplan.documents.yaml_scalars import AMBIGUOUS
 from inferplan.kube.names import cluster_of
 from inferplan.kube.paths import value_at

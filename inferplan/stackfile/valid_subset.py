@@ -6,7 +6,7 @@ import copy
 from collections.abc import Collection
 from typing import Any
 
-from inferplan.components.spec import KeyPath
+from inferplan.documents.errors import KeyPath
 from inferplan.stackfile.schema_guide import SchemaGuide
 
 # Sections whose entries can be left out one by one.

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from inferplan.components.benchmark.payload.compare import COLUMNS, PERCENTILES
+from inferplan.errors import OperationError, RequestError, UnsettledError
 from inferplan.status.jobs import newest, pods_of
-from inferplan.workspace.errors import OperationError, RequestError, UnsettledError
 from inferplan.workspace.kubectl import real_cluster
 from inferplan.workspace.workspace import Workspace
 

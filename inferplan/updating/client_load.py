@@ -14,9 +14,9 @@ from inferplan.client.local_gateway.gateway import local_contract
 from inferplan.client.messages import DenialError
 from inferplan.client.target import Caller, Target, caller, target
 from inferplan.components.serving.traffic_spec import SloSpec
+from inferplan.errors import OperationError
 from inferplan.kube.quantity import milliseconds_of
 from inferplan.updating.rehearsal_run import Diary
-from inferplan.workspace.errors import OperationError
 from inferplan.workspace.workspace import Workspace, open_workspace
 
 _CLIENTS = 2

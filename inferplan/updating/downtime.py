@@ -10,11 +10,11 @@ is the stack's choice: a single replica that stops before its successor starts.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from inferplan.errors import OperationError
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL, SERVER_KEY
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.pulumi_engine.values import reveal, with_unknown_from
 from inferplan.updating.drift.compare import declared_differences
-from inferplan.workspace.errors import OperationError
 from inferplan.workspace.live import LiveCluster, label
 
 Manifest = Mapping[str, Any]

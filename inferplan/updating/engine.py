@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from enum import StrEnum
 
-from inferplan.workspace.errors import OperationError
+from inferplan.errors import OperationError
 
 _INSTALL = "Install it and put it on PATH (https://www.pulumi.com/docs/install)"
 

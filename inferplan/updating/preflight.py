@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from inferplan.errors import OperationError, one_line
 from inferplan.tables import table
-from inferplan.workspace.errors import OperationError, one_line
 from inferplan.workspace.kubectl import Kubectl
 from inferplan.workspace.live import LiveCluster, ObjectKey
 

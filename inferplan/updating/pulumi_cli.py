@@ -15,9 +15,9 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
+from inferplan.errors import OperationError, Terminated, remedy_for
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.updating import run_marks
-from inferplan.workspace.errors import OperationError, Terminated, remedy_for
 from inferplan.workspace.files import read_records
 from inferplan.workspace.project import child_environment, project_root
 from inferplan.workspace.workspace import Workspace

@@ -20,6 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from inferplan.errors import OperationError, RequestError, UnsettledError
 from inferplan.kube.paths import mapping
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.updating import run_marks
@@ -27,7 +28,6 @@ from inferplan.updating.pulumi_cli import answer
 from inferplan.updating.update import UpdateTarget
 from inferplan.workspace.declared import declared_objects
 from inferplan.workspace.deployment import Repair, repair
-from inferplan.workspace.errors import OperationError, RequestError, UnsettledError
 from inferplan.workspace.file_backend import folder_of
 from inferplan.workspace.live import LiveCluster
 from inferplan.workspace.project import project_name, project_root

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from inferplan.documents.errors import InvalidStack
+from inferplan.errors import OperationError, RequestError
 from inferplan.policies.engine.report import Report
 from inferplan.progress import Notice, Progress, silent
 from inferplan.pulumi_engine.recording import Recording
@@ -24,7 +25,6 @@ from inferplan.updating import pulumi_cli
 from inferplan.updating.containers import containers_of
 from inferplan.updating.preflight import check_operators, check_rights
 from inferplan.workspace.declared import declared_keys
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.file_backend import discard_cut_attributes
 from inferplan.workspace.kubectl import Kubectl
 from inferplan.workspace.live import LiveCluster, ObjectKey, label

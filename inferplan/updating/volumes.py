@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from inferplan.errors import OperationError
 from inferplan.kube.names import MANAGED_BY_LABEL
-from inferplan.workspace.errors import OperationError
 from inferplan.workspace.live import LiveCluster, ObjectKey
 
 WITHOUT_UID: Final[Mapping[str, Any]] = {

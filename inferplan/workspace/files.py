@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from inferplan.documents.files import draft
-from inferplan.workspace.errors import OperationError, RequestError
+from inferplan.errors import OperationError, RequestError
 from inferplan.workspace.project import short_path
 
 # A file system that knows no hard links says one of these.

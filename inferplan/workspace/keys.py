@@ -19,11 +19,11 @@ from inferplan.documents.errors import InvalidStack
 from inferplan.documents.files import draft
 from inferplan.documents.yaml_edit import add_entry, add_item, remove_entry, replace_scalar
 from inferplan.documents.yaml_tree import MapNode
+from inferplan.errors import OperationError, RequestError
 from inferplan.stackfile.checks.key_history import record_of
 from inferplan.stackfile.reader import PROJECT, StackFile, read_stack
 from inferplan.stackfile.settings import validate
 from inferplan.stackfile.stack import StackSettings
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.project import stack_name
 from inferplan.workspace.workspace import Workspace
 

@@ -18,8 +18,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from inferplan.documents.errors import unknown
-from inferplan.errors import ClusterError
-from inferplan.workspace.errors import OperationError, RequestError, one_line, remedy_for
+from inferplan.errors import ClusterError, OperationError, RequestError, one_line, remedy_for
 from inferplan.workspace.workspace import Workspace
 
 NOT_INSTALLED = "kubectl is not on PATH, and only kubectl can log in to this cluster. Install it."

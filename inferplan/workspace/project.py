@@ -10,8 +10,8 @@ import yaml
 
 from inferplan.documents.errors import unknown
 from inferplan.documents.yaml_tree import LOADER, syntax_errors
+from inferplan.errors import RequestError
 from inferplan.stackfile.reader import read_stack, stack_path
-from inferplan.workspace.errors import RequestError
 
 _SUFFIXES = (".yaml", ".yml")
 # The settings next to the project's policy pack. A checkout of inferplan has the pack in the

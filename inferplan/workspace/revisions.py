@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from inferplan.errors import OperationError, RequestError
 from inferplan.stackfile.reader import read_stack, stack_path
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.project import SETTINGS_FOLDERS, stack_files, stack_name
 
 # What no program run reads.

@@ -8,31 +8,14 @@ import re
 from typing import TYPE_CHECKING
 
 from inferplan import progress
+from inferplan.errors import OperationError
 from inferplan.kube.contents import CONTAINERS
-from inferplan.rehearsal.cluster import Cluster, clusters, delete, start, status
-from inferplan.rehearsal.cluster.karpenter import purchases
+from inferplan.rehearsal.cluster import Cluster, clusters, start
 from inferplan.rehearsal.cluster.record import cluster_directory
-from inferplan.rehearsal.toolchain import ensure
-from inferplan.rehearsal.wait import object_events
-from inferplan.workspace.errors import OperationError
 from inferplan.workspace.project import project_name
 
 if TYPE_CHECKING:
     from inferplan.workspace.workspace import Workspace
-
-__all__ = [
-    "Cluster",
-    "delete",
-    "ensure",
-    "namespaces_of",
-    "object_events",
-    "old_cluster",
-    "own_cluster",
-    "progress",
-    "purchases",
-    "start",
-    "status",
-]
 
 
 def own_cluster(workspace: Workspace, step: progress.Progress = progress.silent) -> Cluster:

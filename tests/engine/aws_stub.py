@@ -85,9 +85,8 @@ class AwsStub(provider_pb2_grpc.ResourceProviderServicer):
             return provider_pb2.CreateResponse(properties=request.properties)
         inputs = from_wire(request.properties)
         type_, name = _type_of(request.urn), request.urn.rpartition("::")[2]
-        id_, outputs = realize(
-            SimpleNamespace(urn=request.urn, type=type_, name=name, inputs=inputs)
-        )  # type: ignore[arg-type] - all that is read of a registration
+        registration: Any = SimpleNamespace(urn=request.urn, type=type_, name=name, inputs=inputs)
+        id_, outputs = realize(registration)
         if isinstance(outputs.get("policy"), dict):
             # The provider takes a document as a structure and answers with text
             # (aws:iam/rolePolicy:RolePolicy).

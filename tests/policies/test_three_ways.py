@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from inferplan.commands.up import command as up
+from inferplan.errors import OperationError
 from inferplan.planning.policy_check import judge
-from inferplan.workspace.errors import OperationError
 from tests.lanes import in_full
 from tests.policies.analyzer import MANDATORY, analyze, configure, pack
 from tests.policies.mutants import mutants_of, without

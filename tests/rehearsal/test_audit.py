@@ -18,14 +18,16 @@ import yaml
 
 from inferplan.audit.documents import read_manifests
 from inferplan.commands.audit.audit import Audit, audit, findings
-from inferplan.commands.report.forms import as_html, as_json, as_markdown
+from inferplan.errors import RequestError
 from inferplan.rehearsal.cluster import clusters, delete, start
 from inferplan.rehearsal.cluster.operators import operator
 from inferplan.rehearsal.cluster.processes import running
 from inferplan.rehearsal.cluster.record import cluster_directory
 from inferplan.rehearsal.toolchain.build import ensure_source
 from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES, OPTIONAL
-from inferplan.workspace.errors import RequestError
+from inferplan.review.rendering.html import render as as_html
+from inferplan.review.rendering.markdown import render as as_markdown
+from inferplan.review.report import as_json
 from tests.lanes import in_full
 from tests.rehearsal.test_cluster_lifecycle import listening_addresses
 

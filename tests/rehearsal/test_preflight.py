@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from inferplan.commands.down.down import blockers
+from inferplan.errors import OperationError
 from inferplan.kube.api import Api
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.updating.preflight import check_operators, check_rights
 from inferplan.updating.update import patch_simulated_volume
 from inferplan.updating.volumes import settle_volumes
-from inferplan.workspace.errors import OperationError
 from inferplan.workspace.live import LiveCluster, ObjectKey
 from tests.scenarios.play import client
 

@@ -3,17 +3,7 @@
 import pulumi
 from pulumi_kubernetes import Provider
 
-from inferplan.components import (
-    ApiKeys,
-    Consumer,
-    Gateway,
-    InferenceNamespace,
-    ModelStore,
-    NfsStore,
-    NodePool,
-    Preheat,
-    VllmService,
-)
+from inferplan.components import ApiKeys, Consumer, Gateway, InferenceNamespace, ModelStore, NfsStore, NodePool, Preheat, VllmService
 
 opts = pulumi.ResourceOptions(provider=Provider("cluster", context="gpu-rack", enable_secret_mutable=True))
 consumers: dict[str, Consumer] = {"chat": {"keys": [1]}, "batch": {"keys": [1]}}

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from inferplan.components.serving.traffic_spec import Duration
 from inferplan.components.spec import Spec
 from inferplan.documents.errors import unknown
-from inferplan.workspace.errors import RequestError
+from inferplan.errors import RequestError
 
 
 class Profile(Spec):

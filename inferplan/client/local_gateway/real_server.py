@@ -12,6 +12,7 @@ from typing import Any
 from inferplan.components.gateway import keys
 from inferplan.components.serving.model_parts import CpuBuild
 from inferplan.documents.errors import unknown
+from inferplan.errors import RequestError
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from inferplan.kube.paths import mapping
 from inferplan.pulumi_engine.recording import Recording
@@ -19,7 +20,6 @@ from inferplan.pulumi_engine.values import reveal
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.components import SERVER
 from inferplan.rehearsal.serving.programs import Program, answer_of, folder_of
-from inferplan.workspace.errors import RequestError
 from inferplan.workspace.workspace import Workspace
 
 _START_SECONDS = 900.0

@@ -6,7 +6,7 @@ from inferplan.client.connection import answer
 from inferplan.client.local_gateway.gateway import local_contract
 from inferplan.client.messages import printable
 from inferplan.client.target import caller, target
-from inferplan.workspace.errors import OperationError
+from inferplan.errors import OperationError
 from inferplan.workspace.workspace import Workspace
 
 _QUESTION = "hello"

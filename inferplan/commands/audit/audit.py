@@ -24,6 +24,7 @@ from inferplan.audit.removals import VERSIONS
 from inferplan.commands.audit.change_report import change_report
 from inferplan.commands.audit.sources import read_side
 from inferplan.documents.errors import InvalidStack
+from inferplan.errors import RequestError
 from inferplan.progress import Progress, silent
 from inferplan.rehearsal.cluster.operators import versions
 from inferplan.review import findings
@@ -32,7 +33,6 @@ from inferplan.review.report import Report
 from inferplan.review.verdict import BLOCKED
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
-from inferplan.workspace.errors import RequestError
 from inferplan.workspace.simulated_nodes import stack_nodes
 
 __all__ = ["DEPLOYERS", "Audit", "audit", "findings", "read_nodes"]

@@ -9,9 +9,11 @@ from rich.text import Text
 from inferplan.commands.arguments import json_option
 from inferplan.commands.audit.audit import DEPLOYERS, Audit, audit, findings
 from inferplan.commands.progress import ProgressView
-from inferplan.commands.report.forms import as_html, as_json, as_markdown
 from inferplan.commands.screen import results, say, show_findings
-from inferplan.workspace.errors import RequestError
+from inferplan.errors import RequestError
+from inferplan.review.rendering.html import render as as_html
+from inferplan.review.rendering.markdown import render as as_markdown
+from inferplan.review.report import as_json
 from inferplan.workspace.files import check_targets, write
 
 FORMS = {".md": as_markdown, ".html": as_html, ".json": as_json}

@@ -5,7 +5,7 @@ others pods, and with devices slices and classes.
 from collections.abc import Collection
 
 from inferplan.audit.recorded import Recorded, record
-from inferplan.workspace.errors import OperationError, RequestError
+from inferplan.errors import OperationError, RequestError
 from inferplan.workspace.kubectl import Kubectl
 
 _DRA = "/apis/resource.k8s.io/v1"

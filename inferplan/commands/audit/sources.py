@@ -17,10 +17,10 @@ from inferplan.audit.engine_events import is_events, sides_of
 from inferplan.audit.manifest import InputError, Manifest
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.renderers import is_chart, is_kustomization, render_chart, render_kustomization
+from inferplan.errors import RequestError
 from inferplan.progress import Progress, silent
 from inferplan.rehearsal.toolchain.build import ensure_source
 from inferplan.rehearsal.toolchain.pins import HELM, SOURCES
-from inferplan.workspace.errors import RequestError
 from inferplan.workspace.revisions import archive, commit_of, git
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from inferplan.workspace.errors import RequestError
+from inferplan.errors import RequestError
 from inferplan.workspace.project import project_root
 from inferplan.workspace.revisions import changed_stacks
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from inferplan.commands.arguments import named_or_all
 from inferplan.commands.screen import into, note
+from inferplan.errors import RequestError
 from inferplan.planning.notes import egress_notes
 from inferplan.planning.policy_check import (
     Outcome,
@@ -26,7 +27,6 @@ from inferplan.planning.policy_check import (
     page,
 )
 from inferplan.planning.violation_formats import as_junit, as_sarif
-from inferplan.workspace.errors import RequestError
 from inferplan.workspace.files import write
 from inferplan.workspace.workspace import open_workspace
 

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any
 
 from inferplan.commands.doctor.findings import DeniedError
+from inferplan.errors import OperationError
 from inferplan.kube.pod_sets import pod_sets, templates_of
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.stackfile.stack import StackSettings
 from inferplan.tables import table
 from inferplan.workspace.declared import registered_objects
-from inferplan.workspace.errors import OperationError
 from inferplan.workspace.live import Get, LiveCluster, ObjectKey
 
 # `nodes is forbidden: User "anna" cannot list resource "nodes" in API group "" at the cluster

@@ -27,8 +27,8 @@ from inferplan.commands.doctor.objects import (
     check_secrets,
     check_storage,
 )
+from inferplan.errors import OperationError, RequestError
 from inferplan.pulumi_engine.recording import Recording
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.kubectl import Kubectl, proxy_socket, send
 from inferplan.workspace.live import Get, LiveCluster
 from inferplan.workspace.workspace import Workspace

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TypeVar
 
-from inferplan.workspace.errors import OperationError, one_line
+from inferplan.errors import OperationError, one_line
 
 Subject = TypeVar("Subject")
 _THREADS = 8

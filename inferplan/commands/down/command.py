@@ -22,9 +22,9 @@ from inferplan.commands.down.down import (
 )
 from inferplan.commands.progress import ProgressView
 from inferplan.commands.screen import say, show_json
+from inferplan.rehearsal.cluster import delete, status
 from inferplan.updating.engine import Engine
 from inferplan.updating.update import UpdateOptions
-from inferplan.workspace.simulated_cluster import delete, status
 
 
 def command(

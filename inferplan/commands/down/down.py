@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from inferplan.components.naming import NAMESPACE
+from inferplan.errors import OperationError, RequestError
 from inferplan.kube.contents import foreign_contents
 from inferplan.kube.names import cluster_of
 from inferplan.progress import Progress
@@ -22,7 +23,6 @@ from inferplan.updating import pulumi_cli
 from inferplan.updating.containers import containers_of
 from inferplan.updating.pulumi_stack import cancel_dead_locks
 from inferplan.updating.update import UpdateOptions, real_target, simulated_target
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.file_backend import discard_cut_attributes
 from inferplan.workspace.live import LiveCluster
 from inferplan.workspace.project import (

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from inferplan.commands.arguments import Context, Stack, json_option
 from inferplan.commands.screen import show, show_json
+from inferplan.errors import OperationError, UnsettledError
+from inferplan.rehearsal.cluster import start, status
 from inferplan.updating.drift.cluster import ComparedCluster, behind_kubectl, simulated
 from inferplan.updating.drift.drift import drift
 from inferplan.updating.drift.finding import Words, document, lines
 from inferplan.updating.update import created_cluster
-from inferplan.workspace.errors import OperationError, UnsettledError
 from inferplan.workspace.kubectl import Kubectl
-from inferplan.workspace.simulated_cluster import start, status
 from inferplan.workspace.workspace import Workspace, open_workspace
 
 

@@ -15,10 +15,10 @@ from inferplan.commands.import_stack.rejections import leave_options, validated_
 from inferplan.commands.import_stack.servers import read_servers
 from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.documents.yaml_scalars import resolve
+from inferplan.errors import RequestError
 from inferplan.hardware.accelerators import accelerators
 from inferplan.kube.names import free_name, label_of
 from inferplan.tables import table
-from inferplan.workspace.errors import RequestError
 
 _NO_COMMIT = "0" * 40
 _NO_SERVER = (

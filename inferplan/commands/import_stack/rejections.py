@@ -11,10 +11,10 @@ import yaml
 
 from inferplan.commands.import_stack.commands import Option
 from inferplan.commands.import_stack.fields import Server
-from inferplan.components.spec import KeyPath, SpecError
-from inferplan.documents.errors import InvalidStack, dotted
+from inferplan.documents.errors import InvalidStack, KeyPath, SpecError, dotted
 from inferplan.documents.text import clean
 from inferplan.documents.yaml_scalars import resolve
+from inferplan.errors import RequestError
 from inferplan.kube.disclosure.disclosure import disclosed
 from inferplan.kube.disclosure.keys import is_secret
 from inferplan.kube.disclosure.texts import HIDDEN, placeholder
@@ -26,7 +26,6 @@ from inferplan.stackfile.advice import plain_secrets
 from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
-from inferplan.workspace.errors import RequestError
 
 _MOST_NODES = 100
 _REVEALING = "The value may be a secret."

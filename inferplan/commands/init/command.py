@@ -18,7 +18,7 @@ from inferplan.commands.init.repository import (
     make_repository,
 )
 from inferplan.commands.screen import show_json
-from inferplan.workspace.errors import RequestError
+from inferplan.errors import RequestError
 
 
 def command(

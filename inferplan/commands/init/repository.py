@@ -14,7 +14,9 @@ from typing import Any
 import jinja2
 import yaml
 
+from inferplan.documents.errors import InvalidStack
 from inferplan.documents.text import joined
+from inferplan.errors import OperationError, RequestError
 from inferplan.hardware.accelerators import accelerators, lookup
 from inferplan.hardware.machines import Machine, machines_of
 from inferplan.kube.names import label_of
@@ -24,7 +26,6 @@ from inferplan.pulumi_engine.secrets import EXAMPLE_PASSPHRASE, new_salt, passph
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 from inferplan.tables import table
-from inferplan.workspace.errors import InvalidStack, OperationError, RequestError
 from inferplan.workspace.project import short_path
 from inferplan.workspace.validation import stack_schema_text
 

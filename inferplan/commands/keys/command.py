@@ -9,8 +9,9 @@ import typer
 
 from inferplan.commands.arguments import Consumer, StackOption, json_option
 from inferplan.commands.screen import show_json
+from inferplan.documents.errors import unknown
+from inferplan.errors import OperationError, RequestError
 from inferplan.workspace import keys
-from inferplan.workspace.errors import OperationError, RequestError, unknown
 from inferplan.workspace.keys import add_version, grace_seconds, retire_version
 from inferplan.workspace.workspace import Workspace, open_workspace
 

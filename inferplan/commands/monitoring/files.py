@@ -7,8 +7,8 @@ from pathlib import Path
 
 from inferplan.components.monitoring.dashboards import dashboards
 from inferplan.components.monitoring.rules import rule_groups
+from inferplan.errors import OperationError, RequestError
 from inferplan.stackfile.watched import watched
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.workspace import Workspace
 
 

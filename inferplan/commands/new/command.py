@@ -8,6 +8,7 @@ import typer
 
 from inferplan.commands.arguments import json_option
 from inferplan.commands.screen import show_json
+from inferplan.errors import RequestError
 from inferplan.planning.new_stack import (
     EXAMPLE_PASSPHRASE,
     ClusterError,
@@ -17,7 +18,6 @@ from inferplan.planning.new_stack import (
     draft_stack,
     passphrase_of,
 )
-from inferplan.workspace.errors import RequestError
 from inferplan.workspace.project import stack_name
 
 _VARIABLE = "PULUMI_CONFIG_PASSPHRASE"

@@ -14,6 +14,8 @@ from rich.markup import escape
 
 from inferplan.commands.arguments import Stack, json_option
 from inferplan.commands.screen import note, results, show_speed
+from inferplan.documents.errors import InvalidStack
+from inferplan.errors import OperationError, RehearsalError
 from inferplan.planning.notes import program_notes
 from inferplan.planning.plan import (
     Plan,
@@ -26,7 +28,6 @@ from inferplan.planning.plan import (
 )
 from inferplan.planning.required_secrets import required_secrets
 from inferplan.planning.speed import check_memory, forecasts_of
-from inferplan.workspace.errors import InvalidStack, OperationError, RehearsalError
 from inferplan.workspace.files import write
 from inferplan.workspace.workspace import open_workspace
 

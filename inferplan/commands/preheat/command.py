@@ -15,20 +15,15 @@ from inferplan.commands.preheat.preview import (
     planned,
     problems_of_files,
 )
-from inferplan.commands.preheat.source import (
-    Listing,
-    PreheatError,
-    Request,
-    SharePreview,
-    SourceFile,
-    UntrustedError,
-    bytes_of,
-    mounted,
-    preview_share,
-)
-from inferplan.commands.preheat.source import size as size_text
 from inferplan.commands.screen import show, show_json
-from inferplan.workspace.errors import RequestError
+from inferplan.components.preheat.payload.certificates import UntrustedError
+from inferplan.components.preheat.payload.errors import PreheatError
+from inferplan.components.preheat.payload.progress import size as size_text
+from inferplan.components.preheat.payload.request import Request
+from inferplan.components.preheat.payload.source import SourceFile
+from inferplan.components.preheat.preview import Listing, SharePreview, mounted, preview_share
+from inferplan.errors import RequestError
+from inferplan.kube.quantity import bytes_of
 from inferplan.workspace.workspace import Workspace, open_workspace
 
 _SHOWN = 12

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferplan.documents.errors import unknown
+from inferplan.errors import RequestError
 from inferplan.kube.names import INSTANCE_LABEL
-from inferplan.workspace.errors import RequestError
 from inferplan.workspace.live import label
 
 if TYPE_CHECKING:

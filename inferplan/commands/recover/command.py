@@ -12,12 +12,12 @@ from inferplan.commands.arguments import Context, EngineName, KeepNamespace, Sta
 from inferplan.commands.recover.rehearsed import findings, interrupted_down, running_cluster
 from inferplan.commands.screen import say, show_json
 from inferplan.commands.up.command import explain, find_target, rehearse
+from inferplan.errors import OperationError, RequestError
 from inferplan.updating.engine import Engine
 from inferplan.updating.pulumi_stack import check_settled, diagnose_target, repair_stack
 from inferplan.updating.update import UpdateOptions, update
 from inferplan.updating.volumes import settle_volumes, volume_findings
 from inferplan.workspace.declared import declared_keys
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.live import LiveCluster
 from inferplan.workspace.workspace import Workspace, open_workspace
 

@@ -3,8 +3,8 @@
 import contextlib
 from collections.abc import Iterator
 
+from inferplan.errors import UnsettledError
 from inferplan.rehearsal.cluster import Cluster
-from inferplan.workspace.errors import UnsettledError
 from inferplan.workspace.live import LiveCluster, ObjectKey
 from inferplan.workspace.workspace import Workspace
 

@@ -13,9 +13,9 @@ from inferplan.commands.render.manifests import manifests_of
 from inferplan.commands.render.write import write_manifests
 from inferplan.commands.screen import note, say
 from inferplan.commands.up.command import check_policies
+from inferplan.errors import RequestError
 from inferplan.planning.notes import program_notes
 from inferplan.planning.required_secrets import required_secrets
-from inferplan.workspace.errors import RequestError
 from inferplan.workspace.project import short_path
 from inferplan.workspace.workspace import open_workspace
 

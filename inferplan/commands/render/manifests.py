@@ -11,11 +11,11 @@ from typing import Any
 
 import yaml
 
+from inferplan.errors import OperationError
 from inferplan.kube.paths import leaves, text_of
 from inferplan.pulumi_engine.recording import Recording, Registration
 from inferplan.pulumi_engine.values import UNKNOWN, Secret, secret_texts
 from inferplan.workspace.declared import registered_objects
-from inferplan.workspace.errors import OperationError
 
 KUSTOMIZATION = "kustomization.yaml"
 MARK = (

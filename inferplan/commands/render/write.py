@@ -5,7 +5,7 @@ wrote.
 from pathlib import Path
 
 from inferplan.commands.render.manifests import KUSTOMIZATION, MARK, Manifests
-from inferplan.workspace.errors import OperationError, RequestError
+from inferplan.errors import OperationError, RequestError
 from inferplan.workspace.project import short_path
 
 _SHOWN_NAMES = 10

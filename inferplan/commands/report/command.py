@@ -7,17 +7,13 @@ from typing import Annotated
 
 import typer
 
-from inferplan.commands.report.forms import (
-    BLOCKED,
-    Provenance,
-    Report,
-    add_masks,
-    as_html,
-    as_json,
-    as_markdown,
-)
 from inferplan.commands.report.report import read_events, read_or_explain, report_on
-from inferplan.workspace.errors import RequestError
+from inferplan.documents.text import add_masks
+from inferplan.errors import RequestError
+from inferplan.review.rendering.html import render as as_html
+from inferplan.review.rendering.markdown import render as as_markdown
+from inferplan.review.report import Provenance, Report, as_json
+from inferplan.review.verdict import BLOCKED
 from inferplan.workspace.files import write
 
 

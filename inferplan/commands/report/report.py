@@ -14,6 +14,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from inferplan.errors import RequestError
 from inferplan.kube.disclosure.texts import HIDDEN
 from inferplan.planning.speed import read_speed
 from inferplan.planning.violation_formats import read_rule
@@ -26,7 +27,6 @@ from inferplan.review.reading.reader import read_file
 from inferplan.review.report import Provenance, Report, make_report
 from inferplan.review.risks.guards import Guards
 from inferplan.stackfile.reader import read_stack
-from inferplan.workspace.errors import RequestError
 from inferplan.workspace.project import SETTINGS_FOLDERS, project_root
 from inferplan.workspace.revisions import commit_of, git, git_list, touched_between
 

@@ -10,7 +10,7 @@ import typer
 from inferplan.commands.arguments import Model, StackOption
 from inferplan.commands.screen import results, show, table
 from inferplan.commands.simulate.simulating import simulated
-from inferplan.workspace.errors import OperationError
+from inferplan.errors import OperationError
 from inferplan.workspace.workspace import open_workspace
 
 _MOST_ROWS = 30

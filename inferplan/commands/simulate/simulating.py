@@ -6,9 +6,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from inferplan.documents.errors import unknown
+from inferplan.errors import OperationError, RequestError
 from inferplan.kube.facts import read
 from inferplan.planning.speed import incident_at, outcome_of
-from inferplan.workspace.errors import OperationError, RequestError, unknown
 from inferplan.workspace.workspace import Workspace
 
 if TYPE_CHECKING:

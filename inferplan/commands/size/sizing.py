@@ -5,10 +5,11 @@ objective, and what they cost.
 from collections.abc import Iterator
 
 from inferplan.components.platforms.node_counts import shortages
+from inferplan.documents.errors import unknown
+from inferplan.errors import OperationError, RequestError
 from inferplan.kube.facts import read
 from inferplan.predict.sizing import Candidate, Places, candidates, gives_up
 from inferplan.predict.words import seconds
-from inferplan.workspace.errors import OperationError, RequestError, unknown
 from inferplan.workspace.workspace import Workspace
 
 MOST = 4

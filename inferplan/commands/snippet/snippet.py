@@ -12,10 +12,10 @@ from typing import Any
 from inferplan.client.messages import request_of
 from inferplan.client.target import KEY_VARIABLE, Target
 from inferplan.components.handles import Tensor
+from inferplan.errors import RequestError
 from inferplan.tables import template
-from inferplan.workspace.errors import RequestError
 
-_FOLDER = files("inferplan.client") / "snippets"
+_FOLDER = files("inferplan.commands.snippet") / "snippets"
 # The first one that a target has is the default.
 _LANGUAGES = ("curl", "python", "javascript", "cpp")
 _JSON = ("curl", "javascript")

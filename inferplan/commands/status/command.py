@@ -10,12 +10,12 @@ from rich.text import Text
 from inferplan.commands.arguments import Context, Stack, json_option
 from inferplan.commands.screen import Row, note, results, show_speed, table
 from inferplan.commands.status.document import status_json
+from inferplan.errors import OperationError, UnsettledError
 from inferplan.planning.speed import forecasts_of
+from inferplan.rehearsal.cluster import start, status
 from inferplan.status.models import ModelRow
 from inferplan.status.status import PoolRow, StackState, StackStatus, kubectl_status, stack_status
-from inferplan.workspace.errors import OperationError, UnsettledError
 from inferplan.workspace.project import project_root
-from inferplan.workspace.simulated_cluster import start, status
 from inferplan.workspace.workspace import Workspace, open_workspace
 
 _COLOURS = {

@@ -3,7 +3,7 @@ waits for it.
 """
 
 from inferplan.commands.progress import ProgressView
-from inferplan.workspace.simulated_cluster import ensure
+from inferplan.rehearsal.toolchain import ensure
 
 
 def command() -> None:

@@ -22,7 +22,7 @@ from inferplan.commands.top.top import (
     read_top,
     reader_of,
 )
-from inferplan.workspace.errors import RequestError
+from inferplan.errors import RequestError
 from inferplan.workspace.workspace import Workspace, open_workspace
 
 _ADDED = ("running_requests", "waiting_requests", "output_tokens_per_second")

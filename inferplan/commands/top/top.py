@@ -17,14 +17,14 @@ from typing import Any
 from inferplan.client.local_gateway.stubs import METRICS
 from inferplan.commands.top.pod_metrics import PodMetrics
 from inferplan.components.monitoring.vocabulary import PREFIX, vocabulary
+from inferplan.errors import OperationError, RequestError
+from inferplan.rehearsal.cluster import start, status
 from inferplan.rehearsal.serving.programs import answer_of, answering_ports
 from inferplan.stackfile.stack import StackSettings
 from inferplan.status.status import read_state
 from inferplan.workspace.contract import contract_of
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.kubectl import Kubectl
 from inferplan.workspace.live import Get
-from inferplan.workspace.simulated_cluster import start, status
 from inferplan.workspace.workspace import Workspace
 
 TERMS = {

@@ -28,9 +28,12 @@ from inferplan.commands.check.command import as_table
 from inferplan.commands.progress import ProgressView
 from inferplan.commands.screen import note, progress, say, show
 from inferplan.commands.status.command import show_status
+from inferplan.errors import OperationError, RequestError
 from inferplan.planning.notes import program_notes, stack_notes
 from inferplan.planning.policy_check import exemption_drafts, judge
 from inferplan.planning.required_secrets import missing_secrets, required_secrets
+from inferplan.rehearsal.cluster import Cluster
+from inferplan.rehearsal.cluster.karpenter import purchases
 from inferplan.status.status import stack_status
 from inferplan.updating.downtime import (
     cordoned,
@@ -59,10 +62,9 @@ from inferplan.updating.update import (
 from inferplan.updating.volumes import settle_volumes
 from inferplan.workspace.buying import purchase_lines
 from inferplan.workspace.declared import declared_keys
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.live import LiveCluster
 from inferplan.workspace.project import short_path
-from inferplan.workspace.simulated_cluster import Cluster, namespaces_of, own_cluster, purchases
+from inferplan.workspace.simulated_cluster import namespaces_of, own_cluster
 from inferplan.workspace.workspace import Recording, Workspace, export_of_make, open_workspace
 
 if TYPE_CHECKING:

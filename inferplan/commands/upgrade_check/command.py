@@ -18,7 +18,7 @@ from inferplan.commands.upgrade_check.upgrade import (
     save_release,
     saved_stacks,
 )
-from inferplan.workspace.errors import RequestError
+from inferplan.errors import RequestError
 from inferplan.workspace.project import project_root, short_path, stack_files
 from inferplan.workspace.workspace import open_workspace
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from inferplan.documents.errors import InvalidStack, dotted
 from inferplan.documents.files import draft
 from inferplan.documents.yaml_edit import rename_key
+from inferplan.errors import OperationError, RequestError
 from inferplan.planning.plan import plan_stack, with_secrets_of
 from inferplan.pulumi_engine.plan.states import States, load, states_of
 from inferplan.pulumi_engine.plan.steps import Plan, Step, make_plan
@@ -21,7 +22,6 @@ from inferplan.pulumi_engine.program.record import record
 from inferplan.stackfile.advice import renames
 from inferplan.stackfile.reader import PROJECT, read_stack
 from inferplan.stackfile.settings import validate
-from inferplan.workspace.errors import OperationError, RequestError
 from inferplan.workspace.project import project_name, short_path
 from inferplan.workspace.workspace import Workspace
 

@@ -15,8 +15,10 @@ from rich.progress import (
 
 from inferplan.commands.arguments import json_option
 from inferplan.commands.screen import progress, show, show_json
-from inferplan.commands.verify.verification import Verdict, caches, size, verify, walk
-from inferplan.workspace.errors import RequestError
+from inferplan.components.preheat.payload.manifest import walk
+from inferplan.components.preheat.payload.progress import size
+from inferplan.components.preheat.verify import Verdict, caches, verify
+from inferplan.errors import RequestError
 
 
 def command(

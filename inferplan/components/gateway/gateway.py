@@ -16,7 +16,7 @@ from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.gateway.exposure import SERVICE_PORT, expose
 from inferplan.components.gateway.exposure_spec import GRPC_PORT as SERVICE_GRPC_PORT
 from inferplan.components.gateway.proxy import payload, proxy_config
-from inferplan.components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, STATUS_PORT, deployment
+from inferplan.components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, deployment
 from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.spec import (
     AutoscalingSpec,
@@ -26,6 +26,7 @@ from inferplan.components.gateway.spec import (
 )
 from inferplan.components.handles import Endpoint
 from inferplan.components.kubernetes import apps, autoscaling, core, meta, networking, policy
+from inferplan.components.metrics_ports import STATUS_PORT
 from inferplan.components.monitoring.observed import scrape_annotations
 from inferplan.components.monitoring.spec import MonitoringSpec
 from inferplan.components.naming import bounded, content_key, labels, selector

@@ -13,12 +13,12 @@ import pulumi
 from inferplan.components.gateway.proxy import ProxyLayout
 from inferplan.components.gateway.spec import PROXY_REQUESTS, NginxGatewaySpec
 from inferplan.components.kubernetes import apps, core, meta
+from inferplan.components.metrics_ports import STATUS_PORT
 from inferplan.components.pod_parts import container_security, spread
 from inferplan.kube.names import EPHEMERAL_STORAGE, GATEWAY_KEYS
 
 HTTP_PORT = 8080
 GRPC_PORT = 8082
-STATUS_PORT = 8081
 CONFIG = "/etc/gateway"
 LAYOUT = ProxyLayout()
 _KEYS = "/etc/gateway-keys"

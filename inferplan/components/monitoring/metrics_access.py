@@ -14,6 +14,7 @@ import pulumi
 
 from inferplan.components.handles import Endpoint
 from inferplan.components.kubernetes import CustomResource, core, networking
+from inferplan.components.metrics_ports import METRICS_PORT
 from inferplan.components.monitoring.dashboards import dashboards
 from inferplan.components.monitoring.objectives import WatchedModel, approximated, unmeasured
 from inferplan.components.monitoring.pod_monitors import pod_monitors
@@ -21,7 +22,6 @@ from inferplan.components.monitoring.rules import RULES, WatchedStack, rule_grou
 from inferplan.components.monitoring.spec import DashboardsSpec, MonitoringSpec, PrometheusLogin
 from inferplan.components.naming import PROMETHEUS_LOGIN, bounded, labels, selector
 from inferplan.components.network import policy, server_edges, tcp
-from inferplan.components.preheat.pod import METRICS_PORT
 from inferplan.kube.names import COMPONENT_LABEL
 
 # The component label of model servers' pods, and of preheats' pods.

@@ -8,10 +8,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inferplan.components.gateway.proxy_pod import STATUS_PORT
 from inferplan.components.handles import Endpoint
+from inferplan.components.metrics_ports import METRICS_PATH, METRICS_PORT, STATUS_PORT
 from inferplan.components.monitoring.spec import MonitoringSpec
-from inferplan.components.preheat.pod import METRICS_PATH, METRICS_PORT
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from inferplan.tables import table
 

@@ -5,11 +5,11 @@ kwok sets conditions and addresses.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from inferplan.components.handles import Capacity
 from inferplan.components.naming import MAX_NAME, bounded, content_key
 from inferplan.components.nodes.pool import NodeLocation, Pool
 from inferplan.components.pools import SimulatedPool
 from inferplan.hardware.accelerators import Accelerator, lookup
+from inferplan.hardware.machines import Capacity
 from inferplan.kube.names import (
     EFA_RESOURCE,
     EPHEMERAL_STORAGE,

@@ -9,19 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
 
-from inferplan.components.handles import Capacity, ClusterTraits, NodeTarget
-from inferplan.components.spec import (
-    Bytes,
-    Cpu,
-    DnsLabel,
-    LabelKey,
-    Spec,
-    SpecError,
-    duplicates,
-    rule,
-)
+from inferplan.components.handles import ClusterTraits, NodeTarget
+from inferplan.components.spec import Bytes, Cpu, DnsLabel, LabelKey, Spec, duplicates, rule
+from inferplan.documents.errors import SpecError
 from inferplan.hardware import accelerators, machines
 from inferplan.hardware.accelerators import Accelerator, Taint
+from inferplan.hardware.machines import Capacity
 from inferplan.kube.names import POOL_LABEL
 from inferplan.kube.quantity import bytes_of, millicores_of
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from inferplan.components.balancers import CONTROLLER, LoadBalancing
 from inferplan.components.handles import ClusterTraits, NodeTarget
 from inferplan.components.nodes.pool import NodeLocation, Pool
-from inferplan.components.spec import Spec, SpecError
+from inferplan.components.spec import Spec
 from inferplan.components.storage.fields import Store
+from inferplan.documents.errors import SpecError
 from inferplan.kube.facts import ClusterFacts
 
 if TYPE_CHECKING:

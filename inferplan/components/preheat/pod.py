@@ -11,6 +11,7 @@ from typing import Any
 from inferplan.components.fields import present
 from inferplan.components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
 from inferplan.components.kubernetes import core, meta
+from inferplan.components.metrics_ports import METRICS_PORT
 from inferplan.components.pod_parts import (
     CA_FILE,
     NO_DEVICES,
@@ -28,7 +29,6 @@ from inferplan.components.preheat.spec import PreheatSpec
 from inferplan.kube.names import HOSTNAME_LABEL, POOL_LABEL
 
 TARGET = "/target"
-METRICS_PORT, METRICS_PATH = 9091, "/metrics"
 _REPORTER = "serve_metrics.py"
 _HOME = "/opt/inferplan"
 _TOOLS = "/tools"

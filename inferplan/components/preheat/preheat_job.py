@@ -16,18 +16,12 @@ from inferplan.components.handles import (
     WorkloadIdentity,
 )
 from inferplan.components.kubernetes import batch, core, meta, networking
+from inferplan.components.metrics_ports import METRICS_PATH, METRICS_PORT
 from inferplan.components.monitoring.observed import scrape_annotations
 from inferplan.components.monitoring.spec import MonitoringSpec
 from inferplan.components.naming import bounded, labels, selector
 from inferplan.components.network import policy, store_edges
-from inferplan.components.preheat.pod import (
-    METRICS_PATH,
-    METRICS_PORT,
-    TARGET,
-    pod_spec,
-    program,
-    reporter_program,
-)
+from inferplan.components.preheat.pod import TARGET, pod_spec, program, reporter_program
 from inferplan.components.preheat.request import (
     cache_path,
     code_key,

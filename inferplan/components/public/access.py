@@ -15,7 +15,8 @@ from inferplan.components.handles import Endpoint
 from inferplan.components.public import args as types
 from inferplan.components.public.inputs import Check, Extra, Inputs
 from inferplan.components.public.storage import NAMESPACE
-from inferplan.components.spec import Name, Spec, SpecError
+from inferplan.components.spec import Name, Spec
+from inferplan.documents.errors import SpecError
 
 CONSUMERS = Extra(
     "dict[str, Consumer]", "The holders of API keys by name; the same for ApiKeys and Gateway."

@@ -251,9 +251,7 @@ class SecretRef(TypedDict):
 class TextTensors(TypedDict):
     """The tensors of a model that generates text: the input for the prompt and the output with the response.
 
-    `stream` is the input that requests streaming and `tokens` the input of type `tokens_type` that limits the length, None if the
-    model has none (a request parameter of that name may limit it instead). `shape` is that of one prompt, including a batch axis if
-    there is one. A `decoupled` model may send several responses, and then answers only streaming calls."""
+`stream` is the input that requests streaming and `tokens` the input of type `tokens_type` that limits the length, None if the model has none (a request parameter of that name may limit it instead). `shape` is that of one prompt, including a batch axis if there is one. A `decoupled` model may send several responses, and then answers only streaming calls."""
 
     model: str
     """Model."""
@@ -289,9 +287,7 @@ class ServeRoute(TypedDict):
 class ModelEndpoint(TypedDict):
     """The endpoint that every engine exports for the gateway, policies, monitoring, status and clients.
 
-    `host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none.
-    `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications.
-    `counted` says that the gateway counts the requests; `start_seconds` is set if the model can have no replica."""
+`host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none. `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications. `counted` says that the gateway counts the requests; `start_seconds` is set if the model can have no replica."""
 
     model: str
     """Model."""
@@ -754,7 +750,7 @@ class Weights(TypedDict):
 class Artifact(TypedDict):
     """A directory of a store that a model's servers get as /artifacts/<name>, read-only.
 
-    Each artifact (adapters, a tokenizer, engines, a repository) has its own preheat, to the share of the model's weights."""
+Each artifact (adapters, a tokenizer, engines, a repository) has its own preheat, to the share of the model's weights."""
 
     store: str
     """The name of a store in storage."""
@@ -1168,7 +1164,7 @@ class PythonModel(TypedDict):
 class TextGenerationModel(TypedDict):
     """Text generation that inferplan ships: text_input and sampling in, text_output out, whole or streamed.
 
-    If the model streams, a request enables it with the input `stream`."""
+If the model streams, a request enables it with the input `stream`."""
 
     max_batch_size: NotRequired[int]
     """Maximum requests in one execution. With 0 the model does not batch, and its dims are whole shapes. Default: 0."""

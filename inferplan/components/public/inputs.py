@@ -11,7 +11,8 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.components.handles import ModelMount, ObjectStore
 from inferplan.components.public.handles import ModelFilesHandle, ready_of
-from inferplan.components.spec import FieldError, KeyPath, Spec, SpecError
+from inferplan.components.spec import FieldError, Spec
+from inferplan.documents.errors import KeyPath, SpecError
 from inferplan.kube.paths import dotted
 
 AnySpec = TypeVar("AnySpec", bound=BaseModel)

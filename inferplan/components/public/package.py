@@ -21,6 +21,7 @@ from inferplan.components.public.inputs import InvalidInputsError
 from inferplan.components.public.nodes import InferenceNamespace, NodePool
 from inferplan.components.public.services import SERVICES, ModelService
 from inferplan.components.public.storage import ModelStore, Preheat
+from inferplan.components.spec import unwrap
 
 COMPONENTS: tuple[type[pulumi.ComponentResource], ...] = (
     ApiKeys,
@@ -31,6 +32,18 @@ COMPONENTS: tuple[type[pulumi.ComponentResource], ...] = (
     Preheat,
     *SERVICES,
 )
+
+
+def _unwrapped(schema: Any) -> Any:
+    """Return `schema` with each paragraph of a description on one line."""
+    if isinstance(schema, list):
+        return [_unwrapped(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: unwrap(value) if key == "description" and isinstance(value, str) else _unwrapped(value)
+        for key, value in schema.items()
+    }
 
 
 class Package(ComponentProvider):
@@ -48,7 +61,7 @@ class Package(ComponentProvider):
                 "properties"
             ].items():
                 output["description"] = self.analyzer.get_docstring(ModelService, key)
-        self.schema = json.dumps(schema)
+        self.schema = json.dumps(_unwrapped(schema))
 
     def construct(
         self,

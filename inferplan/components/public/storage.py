@@ -10,9 +10,9 @@ from inferplan.components.preheat.spec import PreheatSpec
 from inferplan.components.public import args as types
 from inferplan.components.public.handles import StoreHandle, handle, plain_values, ready_of
 from inferplan.components.public.inputs import Check, Extra, Inputs
-from inferplan.components.spec import SpecError
 from inferplan.components.storage.static_volume import NfsStore
 from inferplan.components.stores import WeightsSpec
+from inferplan.documents.errors import SpecError
 
 NAMESPACE = Extra(
     "pulumi.Input[str]", "The namespace of the models, such as the `name` of an InferenceNamespace."

@@ -18,6 +18,7 @@ from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.handles import Endpoint
 from inferplan.components.public.handles import ModelFilesHandle, PoolHandle, StoreHandle
 from inferplan.components.public.inputs import SPLIT, Inputs
+from inferplan.components.spec import unwrap
 
 _HEAD = '''"""Made from the specifications by `inferplan schema --write`: the inputs and outputs of the public components."""
 
@@ -107,7 +108,7 @@ class Stub:
             self.classes[name] = ""
             listed = [*self._fields(model)]
             del self.classes[name]
-            self._add(name, (model.__doc__ or name).strip(), listed)
+            self._add(name, unwrap(model.__doc__ or name), listed)
         return name
 
     def _fields(self, model: type) -> Iterator[_Field]:
@@ -188,7 +189,7 @@ def _summary(annotation: Any) -> str:
         for each in (annotation, *get_args(annotation))
         if isinstance(each, type) and issubclass(each, BaseModel)
     ]
-    return (models[0].__doc__ or "").strip().partition("\n\n")[0] if models else ""
+    return unwrap(models[0].__doc__ or "").partition("\n\n")[0] if models else ""
 
 
 def _words(name: str) -> str:

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from inferplan.components.handles import NodeTarget
 from inferplan.components.naming import selector
-from inferplan.components.spec import DnsLabel, LabelKey, LabelValue, Spec, SpecError, renamed, rule
+from inferplan.components.spec import DnsLabel, LabelKey, LabelValue, Spec, renamed, rule
+from inferplan.documents.errors import SpecError
 from inferplan.kube.names import HOSTNAME_LABEL
 
 _MODEL = "model"

@@ -19,16 +19,9 @@ from inferplan.components.serving.pod_settings import (
     PodSettings,
 )
 from inferplan.components.serving.scaling_spec import ReplicaRange
-from inferplan.components.spec import (
-    LISTED_ONCE,
-    Bytes,
-    DnsLabel,
-    PinnedImage,
-    Spec,
-    SpecError,
-    rule,
-)
+from inferplan.components.spec import LISTED_ONCE, Bytes, DnsLabel, PinnedImage, Spec, rule
 from inferplan.components.stores import WeightsSpec
+from inferplan.documents.errors import SpecError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,8 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator
 
 from inferplan.components.handles import CaBundle, ClusterTraits
-from inferplan.components.spec import DnsName, Spec, SpecError, checked, cidr, rule
+from inferplan.components.spec import DnsName, Spec, checked, cidr, rule
+from inferplan.documents.errors import SpecError
 from inferplan.kube.facts import StoreFacts
 
 # "General purpose bucket naming rules", S3 user guide, read 2026-11.

@@ -8,13 +8,14 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from inferplan.components.spec import DnsName, Spec, SpecError
+from inferplan.components.spec import DnsName, Spec
 from inferplan.components.storage.fields import (
     CaBundleSpec,
     RemoteStoreSpec,
     StoreNetworks,
     parsed_url,
 )
+from inferplan.documents.errors import SpecError
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -14,24 +14,22 @@ _PACK = "policies/"
 # What decides, as code or as data: rules with all that they read, what gives them the resources,
 # and what reports their results. A test compares the folders with the imports of the pack.
 _FOLDERS = (
-    *(
-        _PACK,
-        "kube/",
-        "images/",
-        "review/",
-        "tables.py",
-        "operations/reporting/",
-        "operations/planning/",
-        "workspace/project.py",
-    ),
-    *(
-        "workspace/stack_fields.toml",
-        "workspace/revisions.py",
-        "rehearsal/engine/wire/",
-        "pulumi_engine/program/",
-        "pulumi_engine/plan/",
-    ),
-    *("commands/check/command.py", "commands/plan/command.py", "commands/report/command.py"),
+    _PACK,
+    "commands/check/",
+    "commands/plan/",
+    "commands/report/",
+    "documents/",
+    "hardware/",
+    "images/",
+    "kube/",
+    "planning/",
+    "pulumi_engine/",
+    "review/",
+    "workspace/project.py",
+    "workspace/revisions.py",
+    "workspace/stack_fields.toml",
+    "errors.py",
+    "tables.py",
 )
 _SOURCES = (".py", ".toml", ".yaml", ".csv")
 _CHECK = re.compile(rb"^@(?:resource|stack)_rule\b", re.MULTILINE)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from inferplan.components.spec import SpecError
+from inferplan.documents.errors import SpecError
 from inferplan.stackfile.checks import (
     access,
     capacity,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from inferplan.components.benchmark.spec import BenchmarkSpec
 from inferplan.components.gateway.spec import GatewaySpec
 from inferplan.components.serving.spec import MODEL_SPECS
-from inferplan.components.spec import KeyPath, SpecError
+from inferplan.documents.errors import KeyPath, SpecError
 from inferplan.stackfile.checks.located import unknown
 from inferplan.stackfile.stack import StackSettings
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.platforms.node_counts import Shortage, shortages
-from inferplan.components.spec import SpecError
+from inferplan.documents.errors import SpecError
 from inferplan.stackfile.stack import StackSettings
 
 

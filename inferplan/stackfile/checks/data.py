@@ -9,9 +9,9 @@ from itertools import accumulate
 from inferplan.components.naming import MAX_NAME, bounded
 from inferplan.components.preheat.spec import artifact_job
 from inferplan.components.serving.spec import ModelSpec
-from inferplan.components.spec import KeyPath, SpecError
 from inferplan.components.storage.fields import Store
 from inferplan.components.stores import WeightsSpec
+from inferplan.documents.errors import KeyPath, SpecError
 from inferplan.kube.quantity import bytes_of
 from inferplan.stackfile.checks.located import below, unknown
 from inferplan.stackfile.stack import StackSettings

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from inferplan.components.hosts import ANYWHERE, namespace_of, networks_of
 from inferplan.components.serving.pod_settings import PodSettings
 from inferplan.components.serving.spec import ModelSpec
-from inferplan.components.spec import KeyPath, SpecError
-from inferplan.documents.errors import shown
+from inferplan.documents.errors import KeyPath, SpecError, shown
 from inferplan.stackfile.stack import StackSettings
 from inferplan.tables import table
 

@@ -5,7 +5,7 @@ as spent.
 from collections.abc import Iterator
 
 from inferplan.components.gateway.consumer_spec import KeyRecord, listed
-from inferplan.components.spec import KeyPath, SpecError
+from inferplan.documents.errors import KeyPath, SpecError
 from inferplan.stackfile.stack import StackSettings
 
 _SECTION = "keyHistory"

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
-from inferplan.components.spec import KeyPath, SpecError
 from inferplan.documents import errors
+from inferplan.documents.errors import KeyPath, SpecError
 
 
 def unknown(path: KeyPath, name: str, noun: str, names: Collection[str], section: str) -> SpecError:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from inferplan.components.gateway.keys import PROXY_EDGES, consumer_secret, server_key_secret
 from inferplan.components.naming import bounded
 from inferplan.components.serving.spec import MODEL_SPECS
-from inferplan.components.spec import KeyPath, SpecError
+from inferplan.documents.errors import KeyPath, SpecError
 from inferplan.stackfile.stack import StackSettings
 
 # Names of objects that every namespace has: the gateway's, the namespace's own, and the service

@@ -9,8 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from inferplan.components.spec import KeyPath, SpecError
-from inferplan.documents.errors import shown, suggestion
+from inferplan.documents.errors import KeyPath, SpecError, shown, suggestion
 from inferplan.kube.quantity import amount
 from inferplan.stackfile.stack import StackSettings
 

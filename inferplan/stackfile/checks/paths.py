@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from inferplan.components.spec import SpecError
-from inferplan.documents.errors import shown
+from inferplan.documents.errors import SpecError, shown
 from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.stack import StackSettings
 

@@ -13,7 +13,7 @@ from inferplan.components.serving.demand import (
     scattered_accelerators,
 )
 from inferplan.components.serving.spec import ModelSpec
-from inferplan.components.spec import SpecError
+from inferplan.documents.errors import SpecError
 from inferplan.hardware.accelerators import Accelerator, vendor_of_image
 from inferplan.kube.names import HUGEPAGES, ZONE_LABEL
 from inferplan.kube.quantity import bytes_of, millicores_of

@@ -14,8 +14,8 @@ from inferplan.components.queue.quota import (
 from inferplan.components.queue.spec import QueueSpec, cluster_scoped_name
 from inferplan.components.serving.demand import SIDECAR, demand_of
 from inferplan.components.serving.spec import ModelSpec
-from inferplan.components.spec import SpecError
 from inferplan.documents import errors as errors_of
+from inferplan.documents.errors import SpecError
 from inferplan.stackfile.checks.located import below, unknown
 from inferplan.stackfile.stack import StackSettings
 

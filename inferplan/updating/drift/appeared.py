@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from inferplan.errors import OperationError
 from inferplan.kube.field_owners import Owner, entries, manager_of
 from inferplan.updating.drift.finding import Finding
-from inferplan.workspace.errors import OperationError
 from inferplan.workspace.live import LiveCluster, ObjectKey
 
 _RIGHTS: Final = "rbac.authorization.k8s.io/v1"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from inferplan.errors import OperationError
 from inferplan.kube.api import APPLY, ApiError
 from inferplan.rehearsal.cluster import Cluster
-from inferplan.workspace.errors import OperationError
 from inferplan.workspace.kubectl import Kubectl, proxy_socket, send
 from inferplan.workspace.live import LiveCluster
 

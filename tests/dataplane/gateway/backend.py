@@ -152,8 +152,9 @@ class Backend:
     ) -> None:
         answer = json.dumps({"method": method, "target": target, "headers": headers}).encode()
         extra = "".join(
-            f"{name}: {value}\r\n" for name, value in dict(wish.get("answer_headers", {})).items()
-        )  # type: ignore[call-overload]  # JSON of our own tests
+            f"{name}: {value}\r\n"
+            for name, value in dict(wish.get("answer_headers", {})).items()  # type: ignore[call-overload]  # JSON of our own tests
+        )
         status = wish.get("answer_status", "200 OK")
         writer.write(
             f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length:"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inferplan.components.handles import Capacity, NodeTarget, VolumeClaim
+from inferplan.components.handles import NodeTarget, VolumeClaim
+from inferplan.hardware.machines import Capacity
 
 from .rig import refused, verified
 

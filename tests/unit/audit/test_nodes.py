@@ -8,7 +8,7 @@ from inferplan.audit.fleet import load_objects, node_objects, read_fleet
 from inferplan.audit.manifest import InputError
 from inferplan.audit.recorded import record
 from inferplan.commands.audit.recorded_nodes import record_nodes
-from inferplan.workspace.errors import OperationError
+from inferplan.errors import OperationError
 from inferplan.workspace.kubectl import Kubectl
 
 TAINTED = {"metadata": {"name": "a"}, "spec": {"taints": [{"key": "x"}]}}

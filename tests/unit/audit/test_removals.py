@@ -5,9 +5,9 @@ import pytest
 from inferplan.audit.documents import manifests_in
 from inferplan.audit.removals import VERSIONS, removed, unknown_of_nodes
 from inferplan.commands.audit.audit import audit
+from inferplan.errors import RequestError
 from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES, SOURCES
 from inferplan.review.findings import Findings, load, save, table
-from inferplan.workspace.errors import RequestError
 
 NEW = """
 apiVersion: batch/v1

@@ -15,7 +15,7 @@ from inferplan.audit.fleet import read_fleet
 from inferplan.audit.manifest import InputError
 from inferplan.audit.renderers import render_chart
 from inferplan.commands.audit.sources import read_side
-from inferplan.workspace.errors import OperationError
+from inferplan.errors import OperationError
 
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: b}\n"
 needs_kubectl = pytest.mark.skipif(

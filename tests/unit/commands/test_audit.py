@@ -6,7 +6,7 @@ import pytest
 
 from inferplan.commands.audit import command as audit
 from inferplan.commands.rehearse_change import command as rehearse_change
-from inferplan.workspace.errors import RequestError
+from inferplan.errors import RequestError
 
 
 @pytest.mark.parametrize("name", ["missing/a.md", "folder.md"])

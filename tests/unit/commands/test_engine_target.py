@@ -9,9 +9,9 @@ import pytest
 
 from inferplan.commands.down import down
 from inferplan.components.platforms.aws.access import _kubeconfig
+from inferplan.errors import OperationError
 from inferplan.updating import containers, pulumi_cli
 from inferplan.updating.update import UpdateOptions, created_cluster
-from inferplan.workspace.errors import OperationError
 
 CONFIG = json.dumps(
     _kubeconfig(name="prod", region="us-east-1", endpoint="https://acme.test", authority="Q0E=")

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from inferplan.workspace.errors import OperationError
+from inferplan.errors import OperationError
 from inferplan.workspace.kubectl import Kubectl
 
 CONFIG = """

@@ -14,7 +14,7 @@ import pytest
 
 from inferplan.commands import main
 from inferplan.documents.files import state_directory
-from inferplan.workspace.errors import UnsettledError
+from inferplan.errors import UnsettledError
 
 PROJECT = Path(__file__).parents[3]
 INFERPLAN = Path(sys.executable).with_name("inferplan")

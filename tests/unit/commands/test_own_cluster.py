@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from inferplan.errors import OperationError
 from inferplan.kube.names import cluster_of
 from inferplan.rehearsal.cluster.record import cluster_directory
 from inferplan.stackfile.settings import simulated_kubeconfig
 from inferplan.updating.engine import Engine
 from inferplan.workspace import simulated_cluster
-from inferplan.workspace.errors import OperationError
 from tests.rehearsal.commands import ROOT, inferplan
 
 

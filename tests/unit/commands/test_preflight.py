@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from inferplan.errors import OperationError
 from inferplan.updating.preflight import check_operators, parse_rules
-from inferplan.workspace.errors import OperationError
 from inferplan.workspace.live import LiveCluster, ObjectKey
 
 DEPLOYMENT = ObjectKey("apps/v1", "Deployment", "chat", "llama")

@@ -14,9 +14,9 @@ import yaml
 
 from inferplan.commands import main
 from inferplan.commands.render.manifests import WAVE, manifests_of
+from inferplan.errors import OperationError
 from inferplan.pulumi_engine.values import UNKNOWN, Secret
 from inferplan.workspace import project
-from inferplan.workspace.errors import OperationError
 from inferplan.workspace.workspace import open_workspace
 from tests.canaries import hits
 

@@ -18,11 +18,10 @@ from inferplan.commands.snippet.snippet import languages, snippet
 from inferplan.components.handles import SecretRef
 from inferplan.components.serving.pytriton.service import endpoint as pytriton_endpoint
 from inferplan.components.serving.pytriton.spec import PyTritonSpec
-from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.triton.service import endpoint as triton_endpoint
+from inferplan.errors import RequestError
 from inferplan.pulumi_engine.secrets import EXAMPLE_PASSPHRASE
 from inferplan.workspace.contract import Contract
-from inferplan.workspace.errors import RequestError
 from tests.unit.serving.test_triton import triton
 
 NODE, CXX = shutil.which("node") or "", shutil.which("g++") or ""
@@ -56,12 +55,12 @@ IMAGE = python_model(
 )
 
 
-def way(spec: ServedModel, **options: Any) -> Target:
+def way(spec: Any, **options: Any) -> Target:
     exported = (
         pytriton_endpoint("vision", spec, KEY)
         if isinstance(spec, PyTritonSpec)
         else triton_endpoint("vision", spec, KEY)
-    )  # type: ignore[arg-type]  # the two kinds of the tests
+    )
     contract = Contract(
         namespace="inference",
         gateway="https://llm.acme.example",

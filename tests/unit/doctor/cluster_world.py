@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inferplan.workspace.errors import OperationError
+from inferplan.errors import OperationError
 
 NAMESPACE = "inference"
 KINDS = {

@@ -23,7 +23,7 @@ from inferplan.commands.doctor.aws.checks import AWS_CHECKS
 from inferplan.commands.doctor.examination import _without_context
 from inferplan.commands.doctor.findings import DeniedError, LoginError, run_checks
 from inferplan.components.platforms.aws.prerequisites.table import rows_with_checks
-from inferplan.workspace.errors import OperationError
+from inferplan.errors import OperationError
 from inferplan.workspace.workspace import Workspace, open_workspace
 from tests.unit.doctor.aws_account import ACCOUNT, CERTIFICATE, REGION, ROLE, Account, credentials
 

@@ -26,8 +26,8 @@ from inferplan.commands.doctor.aws.permissions import (
     scope_of,
 )
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
+from inferplan.errors import OperationError
 from inferplan.tables import table
-from inferplan.workspace.errors import OperationError
 from tests.unit.aws.evaluator import Request, allowed
 
 ROOT = Path(__file__).resolve().parents[3]

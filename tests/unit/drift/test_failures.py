@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from inferplan.commands.drift.command import command
+from inferplan.errors import OperationError, UnsettledError
 from inferplan.updating.drift.cluster import DryRunRejected, behind_kubectl
 from inferplan.updating.drift.drift import Drift
-from inferplan.workspace.errors import OperationError, UnsettledError
 from tests.unit.drift.comparison import compared, pod, texts
 
 

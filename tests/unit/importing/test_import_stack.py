@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from inferplan.workspace.errors import RequestError
+from inferplan.errors import RequestError
 
 VALUES = """
 servingEngineSpec:

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from inferplan.workspace.errors import RequestError
+from inferplan.errors import RequestError
 
 
 def deployment(*args, command=None, image="vllm/vllm-openai:v1", **more):

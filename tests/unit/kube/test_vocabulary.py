@@ -8,7 +8,21 @@ from inferplan.kube.names import vendor_of
 from inferplan.kube.pod_templates import PATHS, RUN_TO_END
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("cli", "components", "infra", "operations", "policies", "rehearsal", "review", "stackfile")
+ROOMS = (
+    "client",
+    "commands",
+    "components",
+    "infra",
+    "planning",
+    "policies",
+    "pulumi_engine",
+    "rehearsal",
+    "review",
+    "stackfile",
+    "status",
+    "updating",
+    "workspace",
+)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from inferplan.components.handles import Capacity, NodeTarget
+from inferplan.components.handles import NodeTarget
 from inferplan.components.nodes.image_pull import PAUSE_IMAGE, ImagePull
 from inferplan.hardware.accelerators import Taint
+from inferplan.hardware.machines import Capacity
 from tests.recorder import declare
 
 SET = "kubernetes:apps/v1:DaemonSet"

@@ -36,7 +36,7 @@ def test_every_row_says_where_it_comes_from_and_when_that_was_read(row):
 
 @pytest.mark.parametrize("file", ["accelerators.toml", "machines.csv"])
 def test_no_name_stands_twice_in_a_table(file):
-    text = (ROOT / "inferplan/components/nodes" / file).read_text(encoding="utf-8")
+    text = (ROOT / "inferplan/hardware" / file).read_text(encoding="utf-8")
     names = re.findall(
         r"^\[accelerators\.([^.\]]+)\]" if file.endswith("toml") else r"^([^,\n]+),",
         text,

@@ -12,7 +12,6 @@ import pytest
 
 from inferplan.components.handles import (
     CaBundle,
-    Capacity,
     HubStore,
     NodeTarget,
     ObjectStore,
@@ -23,6 +22,7 @@ from inferplan.components.preheat.preheat_job import PreheatJob
 from inferplan.components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE, PreheatSpec
 from inferplan.components.stores import WeightsSpec
 from inferplan.hardware.accelerators import Taint
+from inferplan.hardware.machines import Capacity
 from tests.recorder import declare
 
 JOB, MAP, POLICY = (

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from inferplan.errors import OperationError
 from inferplan.updating import containers
 from inferplan.updating.containers import containers_of
-from inferplan.workspace.errors import OperationError
 from inferplan.workspace.live import LiveCluster, ObjectKey
 
 HOME = ObjectKey("v1", "Namespace", "", "models")

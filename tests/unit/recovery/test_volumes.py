@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from inferplan.errors import OperationError
 from inferplan.updating import volumes
 from inferplan.updating.volumes import settle_volumes, volume_findings
-from inferplan.workspace.errors import OperationError
 from inferplan.workspace.live import LiveCluster, ObjectKey
 
 VOLUME = ObjectKey("v1", "PersistentVolume", "", "answers-nfs-77")

@@ -13,7 +13,7 @@ from botocore.stub import Stubber
 from inferplan.hardware.prices import price_list
 from inferplan.hardware.refresh_prices import main, price_of, renewed_machines, renewed_services
 
-DATA = Path(__file__).resolve().parents[3] / "inferplan" / "review" / "data"
+DATA = Path(__file__).resolve().parents[3] / "inferplan" / "hardware"
 MACHINES = "type,resource,accelerators,memoryGiB,usdPerHour\ng6.xlarge,nvidia.com/gpu,1,16,0.8048\np5e.48xlarge,nvidia.com/gpu,8,2048,\n"
 HEAD = "key,per,usd,serviceCode,usageType,productFamily,asOf,source\n"
 NAT = "aws:ec2/natGateway:NatGateway,hour,0.045,AmazonEC2,NatGateway-Hours,,2026-09-20,somebody\n"

@@ -8,7 +8,6 @@ from pydantic import TypeAdapter
 
 from inferplan.components.handles import (
     CaBundle,
-    Capacity,
     HubStore,
     NodeTarget,
     ObjectStore,
@@ -21,6 +20,7 @@ from inferplan.components.storage.static_volume import NfsStore
 from inferplan.components.storage.volume_spec import NfsStoreSpec
 from inferplan.components.stores import S3StoreSpec, StoreSpec
 from inferplan.hardware.accelerators import Taint
+from inferplan.hardware.machines import Capacity
 from inferplan.pulumi_engine.values import UNKNOWN
 from tests.recorder import declare
 

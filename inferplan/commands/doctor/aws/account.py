@@ -11,9 +11,9 @@ from typing import Any
 from inferplan.commands.doctor.findings import DeniedError, LoginError
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
 from inferplan.components.platforms.aws.prerequisites.world import Ask, World
+from inferplan.errors import OperationError, one_line
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.stackfile.stack import StackSettings
-from inferplan.workspace.errors import OperationError, one_line
 
 _DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "Forbidden", "403"}
 _LOGGED_OUT = {

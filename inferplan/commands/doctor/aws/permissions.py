@@ -16,9 +16,9 @@ from inferplan.commands.doctor.aws.principals import full_principal
 from inferplan.commands.doctor.findings import Finding, error, ok
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
 from inferplan.components.platforms.aws.principals import is_reserved
+from inferplan.errors import OperationError
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.tables import table
-from inferplan.workspace.errors import OperationError
 
 # What IAM takes in one request.
 _BATCH = 100

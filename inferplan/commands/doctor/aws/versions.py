@@ -10,7 +10,7 @@ from inferplan.commands.doctor.aws import account
 from inferplan.commands.doctor.aws.account import Ask
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
 from inferplan.components.platforms.aws.pool_spec import EksPool
-from inferplan.workspace.errors import RequestError
+from inferplan.errors import RequestError
 from inferplan.workspace.workspace import Workspace
 
 _ADDON = "aws:eks/addon:Addon"

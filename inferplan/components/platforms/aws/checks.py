@@ -15,8 +15,8 @@ from inferplan.components.platforms.platform import Sections
 from inferplan.components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE
 from inferplan.components.serving.demand import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
 from inferplan.components.serving.model_parts import PlacedModel
-from inferplan.components.spec import KeyPath, SpecError
 from inferplan.components.stores import S3StoreSpec
+from inferplan.documents.errors import KeyPath, SpecError
 from inferplan.images.catalogue import facts_of
 from inferplan.kube.quantity import bytes_of, millicores_of
 

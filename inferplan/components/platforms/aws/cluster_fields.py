@@ -15,7 +15,8 @@ from inferplan.components.platforms.aws.creation_spec import AwsZone, EksCreatio
 from inferplan.components.platforms.aws.pool_parts import SubnetId
 from inferplan.components.platforms.aws.pool_spec import EksPool, node_groups
 from inferplan.components.platforms.platform import Cluster, Sections, no_controller
-from inferplan.components.spec import FieldError, KeyPath, rule
+from inferplan.components.spec import FieldError, rule
+from inferplan.documents.errors import KeyPath
 from inferplan.kube.facts import ClusterFacts
 
 Controller = Literal["install", "existing", "none"]

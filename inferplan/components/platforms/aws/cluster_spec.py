@@ -8,7 +8,7 @@ from inferplan.components.platforms.aws.auto_mode import preferred
 from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.pool_spec import EksPool, node_groups
 from inferplan.components.platforms.platform import Platform, Sections
-from inferplan.components.spec import SpecError
+from inferplan.documents.errors import SpecError
 from inferplan.tables import table
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from inferplan.components.handles import Capacity, ClusterTraits
+from inferplan.components.handles import ClusterTraits
 from inferplan.components.nodes.pool import InstanceTypeName, NodeLocation, Pool, Zone
 from inferplan.components.platforms.aws.pool_parts import (
     CapacityReservation,
@@ -19,9 +19,10 @@ from inferplan.components.platforms.aws.pool_parts import (
     SubnetId,
     supported_ami,
 )
-from inferplan.components.spec import Bytes, Labels, SpecError
+from inferplan.components.spec import Bytes, Labels
+from inferplan.documents.errors import SpecError
 from inferplan.hardware import machines
-from inferplan.hardware.machines import Machine
+from inferplan.hardware.machines import Capacity, Machine
 from inferplan.kube.quantity import bytes_of
 
 NodeKind = Literal["autoMode", "nodeGroup"]

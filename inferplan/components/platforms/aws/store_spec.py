@@ -9,8 +9,9 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.handles import ClusterTraits
 from inferplan.components.platforms.aws import aws_api
-from inferplan.components.spec import Spec, SpecError, rule
+from inferplan.components.spec import Spec, rule
 from inferplan.components.storage.fields import BucketName, Store
+from inferplan.documents.errors import SpecError
 from inferplan.kube.facts import StoreFacts
 
 

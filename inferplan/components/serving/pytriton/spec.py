@@ -28,8 +28,9 @@ from inferplan.components.serving.triton.text_models import (
     TextGeneration,
 )
 from inferplan.components.serving.vllm.engine_args import VLLM_RESERVED_ENV
-from inferplan.components.spec import SpecError, rule
+from inferplan.components.spec import rule
 from inferplan.components.stores import relative_path
+from inferplan.documents.errors import SpecError
 
 ScriptFile = Annotated[
     str,

@@ -25,7 +25,8 @@ from inferplan.components.serving.ray_serve.applications import (
 from inferplan.components.serving.scaling_spec import ScalingSignals, Signal
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.vllm.engine_args import VLLM_RESERVED_ENV
-from inferplan.components.spec import FieldError, SpecError, rule
+from inferplan.components.spec import FieldError, rule
+from inferplan.documents.errors import SpecError
 from inferplan.kube.quantity import bytes_of, millicores_of
 
 _SIGNALS = ScalingSignals.model_validate({"ongoingRequests": 2})

@@ -22,7 +22,8 @@ from inferplan.components.serving.scaling_spec import IN_FLIGHT, ScalingSignals
 from inferplan.components.serving.traffic_spec import Batching
 from inferplan.components.serving.triton import builds
 from inferplan.components.serving.triton.served import TritonServed
-from inferplan.components.spec import DnsLabel, Spec, SpecError, renamed, rule
+from inferplan.components.spec import DnsLabel, Spec, renamed, rule
+from inferplan.documents.errors import SpecError
 from inferplan.hardware.accelerators import Accelerator
 from inferplan.tables import table
 

@@ -9,7 +9,7 @@ from inferplan.components.serving.hardware import on_gaudi
 from inferplan.components.serving.triton import builds
 from inferplan.components.serving.triton.models import ExecutedModel, FileModel, RepositoryModel
 from inferplan.components.serving.triton.text_models import VllmModel
-from inferplan.components.spec import SpecError
+from inferplan.documents.errors import SpecError
 from inferplan.images.catalogue import backends_of
 
 

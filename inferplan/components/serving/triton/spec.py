@@ -29,8 +29,9 @@ from inferplan.components.serving.triton.tensors import (
 )
 from inferplan.components.serving.triton.text_models import TextGenerationModel, VllmModel
 from inferplan.components.serving.vllm.engine_args import VLLM_RESERVED_ENV
-from inferplan.components.spec import Bytes, SpecError, rule
+from inferplan.components.spec import Bytes, rule
 from inferplan.components.stores import WeightsSpec
+from inferplan.documents.errors import SpecError
 from inferplan.images.catalogue import backends_of
 from inferplan.kube.quantity import bytes_of
 

@@ -34,7 +34,8 @@ from inferplan.components.serving.vllm.engine_args import (
     unknown_options,
 )
 from inferplan.components.serving.vllm.gaudi import GaudiTuning, field_of
-from inferplan.components.spec import DnsLabel, SpecError, rule
+from inferplan.components.spec import DnsLabel, rule
+from inferplan.documents.errors import SpecError
 from inferplan.hardware.accelerators import Accelerator
 
 RECIPE_VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
