@@ -138,6 +138,17 @@ def machines() -> Mapping[str, Machine]:
     return {row["name"]: _machine(row) for row in table("hardware/machines.csv")}
 
 
+@cache
+def ec2_devices() -> Mapping[str, tuple[str, int]]:
+    """Return the resource and the number of accelerators of each EC2 instance type that a table
+    lists, ("", 0) for types without accelerators.
+
+    `ec2_other.csv` has the types that no pool can name, but that other people's stacks have.
+    """
+    rows = (*table("hardware/ec2.csv"), *table("hardware/ec2_other.csv"))
+    return {row["type"]: (row["resource"], int(row["accelerators"] or 0)) for row in rows}
+
+
 def machines_of(accelerator: str | None) -> tuple[Machine, ...]:
     """Return the machines with `accelerator`, in the table's order; CPU machines for None."""
     return tuple(each for each in machines().values() if each.accelerator == accelerator)

@@ -72,7 +72,7 @@ def test_settings_of_stacks_and_compiled_files_do_not_count(copied):
         lambda pack: (pack.parent / "kube" / "quantity.py").write_text(
             "def amount(*_): return 0\n"
         ),
-        lambda pack: (pack.parent / "review" / "data" / "ec2.csv").write_text(""),
+        lambda pack: (pack.parent / "hardware" / "ec2.csv").write_text(""),
     ],
 )
 def test_every_other_pack_has_another_identity(copied, edit):

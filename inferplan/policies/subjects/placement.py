@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from inferplan.hardware.machines import ec2_devices
 from inferplan.kube.names import QUEUE_LABEL, RESOURCE_VENDORS, vendor_of
 from inferplan.policies.engine.fields import Field, UnseenFieldError, matching
 from inferplan.policies.engine.resource import Resource, Stack
@@ -169,19 +170,17 @@ def _eks_accelerators(stack: Stack, group: Resource) -> dict[str, float]:
 
 
 def _accelerators_of_types(types: Sequence[str], *, nvidia: bool = False) -> dict[str, float]:
-    if any(each.startswith("dl1.") for each in types):
-        return {"habana": 8}
-    if nvidia or any(each.startswith(("g", "p")) for each in types):
-        # Without an instance type, the number of accelerators is unknown, so it is not limited.
-        return {"nvidia": min((_accelerators_of(each) for each in types), default=math.inf)}
-    return {}
-
-
-def _accelerators_of(instance_type: str) -> float:
-    family, _, size = instance_type.partition(".")
-    if family.startswith("p"):
-        return 1 if size == "4xlarge" else 8
-    return {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8, "metal": 8}.get(size, 1)
+    """The accelerators of a node that has one of `types`, by vendor. A type that no table lists may
+    have any number of them.
+    """
+    devices = [ec2_devices().get(each) for each in types]
+    if not devices or None in devices:
+        return {"nvidia": math.inf} if nvidia else dict(_UNLIMITED) if devices else {}
+    counts: dict[str, float] = {}
+    for resource, count in filter(None, devices):
+        if vendor := vendor_of(resource):
+            counts[vendor] = min(counts.get(vendor, math.inf), count)
+    return counts
 
 
 def fits_on(pod: PodTemplate, node: Node) -> bool:
