@@ -6,11 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    import pulumi
-
     from inferplan.hardware.accelerators import Accelerator, Taint
     from inferplan.hardware.machines import Capacity
 
@@ -47,84 +45,6 @@ class NodeTarget:
     capacity: Capacity
     nodes: int
     runtime_class: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class VolumeClaim:
-    """A PersistentVolumeClaim that several pods mount: `origin` identifies the storage, `nodes` the
-    pool whose nodes each have a copy.
-    """
-
-    name: str
-    origin: str | None = None
-    nodes: NodeTarget | None = None
-    ready: pulumi.Resource | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorkloadIdentity:
-    """The AWS role of one service account. `ready` must exist before its pods start, because pods
-    get credentials at admission.
-    """
-
-    service_account: str
-    annotations: Mapping[str, pulumi.Input[str]]
-    ready: pulumi.Resource = field(repr=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ObjectStore:
-    """An S3 bucket prefix, with the Secret of its `credentials`, its private CA, its reader's AWS
-    role and the networks of its servers.
-    """
-
-    bucket: str
-    prefix: str
-    region: str | None = None
-    endpoint: str | None = None
-    path_style: bool = False
-    credentials: str | None = None
-    ca: CaBundle | None = None
-    identity: WorkloadIdentity | None = field(default=None, repr=False)
-    networks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class WebStore:
-    """Files below an HTTP(S) address. `credentials` names a Secret with AUTHORIZATION, the value of
-    that header.
-    """
-
-    url: str
-    credentials: str | None = None
-    ca: CaBundle | None = None
-    networks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class HubStore:
-    """Repositories of a Hugging Face hub. `credentials` names a Secret with HF_TOKEN."""
-
-    endpoint: str
-    credentials: str | None = None
-    ca: CaBundle | None = None
-    networks: tuple[str, ...] = ()
-
-
-ModelSource: TypeAlias = ObjectStore | WebStore | HubStore | VolumeClaim
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelMount:
-    """Model files in the directory `sub_path` of a claim; servers wait for `gate`, check READY if
-    `marked`, and may write to `folder`.
-    """
-
-    claim: VolumeClaim
-    sub_path: str
-    gate: pulumi.Resource | None = field(default=None, repr=False)
-    marked: bool = False
-    folder: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

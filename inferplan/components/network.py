@@ -3,11 +3,8 @@ can express it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
-from urllib.parse import SplitResult, urlsplit
 
 from inferplan.components.fields import present
-from inferplan.components.handles import HubStore, ObjectStore, WebStore
 from inferplan.components.hosts import (
     ANYWHERE,
     METADATA_ADDRESS,
@@ -16,8 +13,7 @@ from inferplan.components.hosts import (
     peers_are_known,
 )
 from inferplan.components.kubernetes import meta, networking
-
-RemoteStore: TypeAlias = ObjectStore | WebStore | HubStore
+from inferplan.components.sources import ModelSource
 
 # The agent that gives EKS Pod Identity credentials to the pods of its node.
 POD_IDENTITY_AGENT = "169.254.170.23/32"
@@ -102,50 +98,34 @@ def server_edges(
     ]
 
 
-def url_of(store: RemoteStore) -> SplitResult:
-    match store:
-        case ObjectStore():
-            return urlsplit(store.endpoint or "https://s3.amazonaws.com")
-        case WebStore():
-            return urlsplit(store.url)
-        case HubStore():
-            return urlsplit(store.endpoint)
+def host_of(source: ModelSource) -> str:
+    """The host of the servers of `source`, "" if pods call none."""
+    return "" if source.url is None else source.url.hostname or ""
 
 
-def ports_of(store: RemoteStore) -> list[int]:
-    """The TCP ports that the readers of `store` call. A hub may redirect large files to servers on
-    port 443.
-    """
-    url = url_of(store)
-    port = url.port or (80 if url.scheme == "http" else _HTTPS)
-    return sorted({port, _HTTPS} if isinstance(store, HubStore) else {port})
+def limited(source: ModelSource) -> bool:
+    """True if a NetworkPolicy can limit the readers of `source` to its servers."""
+    return peers_are_known(host_of(source), source.networks)
 
 
-def limited(store: RemoteStore) -> bool:
-    """True if a NetworkPolicy can limit the readers of `store` to its servers."""
-    return peers_are_known(url_of(store).hostname or "", store.networks)
-
-
-def needs_sts(store: RemoteStore) -> bool:
-    """True if the readers of `store` may get their AWS credentials from STS: with IRSA, or an
+def needs_sts(source: ModelSource) -> bool:
+    """True if the readers of `source` may get their AWS credentials from STS: with IRSA, or an
     identity that this stack does not manage.
     """
-    if not isinstance(store, ObjectStore) or store.credentials is not None:
-        return False
-    return store.identity is None or bool(store.identity.annotations)
+    return source.uses_cloud_identity and (
+        source.identity is None or bool(source.identity.annotations)
+    )
 
 
-def store_edges(store: RemoteStore) -> list[networking.NetworkPolicyEgressRuleArgsDict]:
-    """The egress of a reader of `store`: its servers, and the services that give it AWS
+def store_edges(source: ModelSource) -> list[networking.NetworkPolicyEgressRuleArgsDict]:
+    """The egress of a reader of `source`: its servers, and the services that give it AWS
     credentials.
     """
     edge = networking.NetworkPolicyEgressRuleArgsDict
-    rules = [
-        edge(to=peers(url_of(store).hostname or "", store.networks), ports=tcp(*ports_of(store)))
-    ]
-    if needs_sts(store) and (limited(store) or _HTTPS not in ports_of(store)):
+    rules = [edge(to=peers(host_of(source), source.networks), ports=tcp(*source.ports))]
+    if needs_sts(source) and (limited(source) or _HTTPS not in source.ports):
         rules.append(edge(to=[outside()], ports=tcp(_HTTPS)))
-    if isinstance(store, ObjectStore) and store.credentials is None:
+    if source.uses_cloud_identity:
         agent = networking.NetworkPolicyPeerArgsDict(
             ip_block=networking.IPBlockArgsDict(cidr=POD_IDENTITY_AGENT)
         )

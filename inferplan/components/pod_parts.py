@@ -5,7 +5,7 @@ accelerators, spreading, private CAs.
 from collections.abc import Iterable, Mapping, Sequence
 
 from inferplan.components.fields import present
-from inferplan.components.handles import CaBundle, ModelSource, VolumeClaim
+from inferplan.components.handles import CaBundle
 from inferplan.components.kubernetes import core, meta
 from inferplan.hardware.accelerators import Taint
 from inferplan.kube.names import HOSTNAME_LABEL, ZONE_LABEL
@@ -88,11 +88,6 @@ def spread(
         )
         for key in (ZONE_LABEL, HOSTNAME_LABEL)
     ]
-
-
-def ca_of(source: ModelSource) -> CaBundle | None:
-    """Return the private CA of `source`; None for a public CA or a volume."""
-    return None if isinstance(source, VolumeClaim) else source.ca
 
 
 def ca_volume(bundle: CaBundle) -> core.VolumeArgsDict:

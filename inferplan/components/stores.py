@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.handles import ClusterTraits
 from inferplan.components.platforms.aws.store_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
+from inferplan.components.sources import ObjectStore
 from inferplan.components.spec import Bytes, DnsName, Spec, checked, rule
 from inferplan.components.storage.fields import (
     BucketName,
@@ -129,6 +130,17 @@ class S3StoreSpec(RemoteStoreSpec):
             else replace(
                 super().facts, protected=made.retain, old_versions_days=made.old_versions_days
             )
+        )
+
+    def source(self) -> ObjectStore:
+        style = self.endpoint is not None if self.path_style is None else self.path_style
+        return ObjectStore(
+            bucket=self.bucket,
+            prefix=self.prefix,
+            region=self.region,
+            endpoint=self.endpoint,
+            path_style=style,
+            **self.access,
         )
 
     @property

@@ -12,7 +12,7 @@ from inferplan.components.gateway.api_keys import ApiKeys
 from inferplan.components.gateway.exposure import requirements
 from inferplan.components.gateway.gateway import GATEWAY_PODS, declare_gateway
 from inferplan.components.gateway.routes import model_url
-from inferplan.components.handles import Endpoint, ModelMount, ObjectStore
+from inferplan.components.handles import Endpoint
 from inferplan.components.images.rewriting import image_options
 from inferplan.components.metrics_ports import STATUS_PORT
 from inferplan.components.monitoring.metrics_access import MetricsAccess, Observed
@@ -21,6 +21,7 @@ from inferplan.components.nodes.node_pool import declare_pools
 from inferplan.components.objects.extra_objects import ExtraObjects
 from inferplan.components.platforms.platform import StoreSite
 from inferplan.components.queue.queues import Queues
+from inferplan.components.sources import ModelMount, ModelSource
 from inferplan.infra.image_evidence import image_evidence
 from inferplan.infra.models import Models, endpoints_of, image_pulls_of
 from inferplan.infra.providers import cluster_options
@@ -122,7 +123,7 @@ def _keys_of(
 
 def _declare_measurements(
     spec: StackSettings,
-    weights: Mapping[str, ModelMount | ObjectStore | None],
+    weights: Mapping[str, ModelMount | ModelSource | None],
     keys: ApiKeys,
     endpoints: tuple[Endpoint, ...],
     *,

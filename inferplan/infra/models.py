@@ -12,7 +12,7 @@ from inferplan.components.gateway.api_keys import ApiKeys
 from inferplan.components.gateway.gateway import GATEWAY_PODS
 from inferplan.components.gateway.keys import server_key_ref
 from inferplan.components.gateway.route_spec import names_for
-from inferplan.components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, VolumeClaim
+from inferplan.components.handles import Endpoint, NodeTarget
 from inferplan.components.monitoring.observed import observed
 from inferplan.components.naming import bounded
 from inferplan.components.nodes.image_pull import ImagePull
@@ -25,7 +25,8 @@ from inferplan.components.serving.first_request import Part, first_request
 from inferplan.components.serving.scaling import counted
 from inferplan.components.serving.spec import ModelSpec, engine_of
 from inferplan.components.serving.workload import image_of
-from inferplan.components.storage.model_store import ModelStore, SharedStore
+from inferplan.components.sources import ModelMount, ModelSource
+from inferplan.components.storage.model_store import ModelStore
 from inferplan.components.stores import WeightsSpec
 from inferplan.stackfile.stack import StackSettings
 
@@ -52,7 +53,7 @@ class Models:
 
     def serve(
         self, name: str, spec: ModelSpec, endpoint: Endpoint
-    ) -> ModelMount | ObjectStore | None:
+    ) -> ModelMount | ModelSource | None:
         monitoring = self.settings.monitoring
         tracing = None if monitoring is None else monitoring.tracing
         site = Site(
@@ -84,7 +85,7 @@ class Models:
         engine_of(spec).serve(name, observed(spec, endpoint, monitoring), site, opts=self.opts)
         return site.weights
 
-    def _weights(self, name: str, spec: ModelSpec) -> ModelMount | ObjectStore | None:
+    def _weights(self, name: str, spec: ModelSpec) -> ModelMount | ModelSource | None:
         """Declare the weights of model `name`, preheated if its spec says so, and return their
         handle; None if it has none.
         """
@@ -95,9 +96,9 @@ class Models:
             folder = spec.folder_on(self.targets[spec.pool])
             return self._preheat(name, weights, spec.preheat, folder)
         source = self.stores[weights.store].source(name, weights.path)
-        if isinstance(source, VolumeClaim):
-            return ModelMount(claim=source, sub_path=weights.path, gate=source.ready)
-        if not isinstance(source, ObjectStore):
+        if source.claim is not None:
+            return ModelMount(claim=source.claim, sub_path=weights.path, gate=source.claim.ready)
+        if source.stream_address(weights.path) is None:
             raise TypeError(
                 f"models.{name}.{spec.stored_files_field}.store: no engine reads {weights.store}"
                 " itself. Add preheat."
@@ -116,18 +117,19 @@ class Models:
     def _preheat(
         self, job: str, files: WeightsSpec, preheat: PreheatSpec, folder: str | None = None
     ) -> ModelMount:
-        source, store = (
-            self.stores[files.store].source(bounded(job, "preheat"), files.path),
-            self.stores[preheat.into],
-        )
-        if not isinstance(store, SharedStore) or not isinstance(store.handle, VolumeClaim):
+        account = bounded(job, "preheat")
+        source = self.stores[files.store].source(account, files.path)
+        claim = None
+        if self.settings.storage[preheat.into].takes_preheats:
+            claim = self.stores[preheat.into].source(account, files.path).claim
+        if claim is None:
             raise TypeError(f"preheat.into: {preheat.into} is not a volume")
         return PreheatJob(
             job,
             files,
             preheat,
             source=source,
-            target=store.handle,
+            target=claim,
             namespace=self.namespace,
             folder=folder,
             monitoring=self.settings.monitoring,

@@ -7,9 +7,6 @@ from datetime import date, timedelta
 
 from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.gateway.exposure_spec import route_notes
-from inferplan.components.handles import ObjectStore
-from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
-from inferplan.components.stores import S3StoreSpec
 from inferplan.images.catalogue import family_of
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.stackfile.checks.capacity import nodes
@@ -182,33 +179,34 @@ def egress_notes(settings: StackSettings) -> Iterator[str]:
 
 
 def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:
-    from inferplan.components.network import limited, needs_sts, ports_of, url_of
-    from inferplan.components.storage.model_store import remote_store
+    from inferplan.components.network import host_of, limited, needs_sts
 
     key, spec = f"storage.{name}", settings.storage[name]
-    if not isinstance(spec, S3StoreSpec | HttpStoreSpec | HubStoreSpec):
+    if spec.is_volume:
         return
-    store = remote_store(spec)
-    if limited(store):
+    source = spec.source()
+    if limited(source):
         # EKS Pod Identity needs no call of AWS STS.
-        amazon = isinstance(store, ObjectStore) and store.endpoint is None
-        if needs_sts(store) and not (amazon and settings.cluster.assigns_pod_identities):
+        if needs_sts(source) and not (
+            source.is_cloud_service and settings.cluster.assigns_pod_identities
+        ):
             yield (
                 f"{key}: its readers {_OPEN} 443, where AWS STS gives them credentials. To limit"
                 f" them, name a Secret in {key}.credentials."
             )
-    elif isinstance(store, ObjectStore) and store.endpoint is None:
+    elif source.is_cloud_service:
         yield (
             f"{key}: its readers {_OPEN} 443, because a NetworkPolicy cannot match host names and"
             " Amazon S3 has no fixed addresses. To limit them, filter host names outside"
             f" Kubernetes, or set {key}.networks to the networks of an S3 interface endpoint."
         )
     else:
-        url = url_of(store)
-        host = url.hostname or ""
-        ports = " and ".join(map(str, ports_of(store)))
+        host, url = host_of(source), source.url
+        ports = " and ".join(map(str, source.ports))
         service = (
-            f" If it is a Service, write {host}.svc." if url.port and host.count(".") == 1 else ""
+            f" If it is a Service, write {host}.svc."
+            if url and url.port and host.count(".") == 1
+            else ""
         )
         yield (
             f"{key}: its readers {_OPEN} {ports}, because a NetworkPolicy cannot match the host"

@@ -137,7 +137,7 @@ def _weights(
             " size, for example size: 16Gi."
         )
         yield SpecError((*path, "size"), text)
-    if weights.revision is None and store.kind != "huggingface" and not store.mountable:
+    if weights.revision is None and store.kind != "huggingface" and not store.is_volume:
         text = (
             "Without a revision, a restart can load other files than those that were tested. Add"
             " revision: <version of the files>."

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from inferplan.client.local_gateway.gateway import local_contract
-from inferplan.components.storage.volume_spec import ClaimStoreSpec
 from inferplan.components.stores import StoreSpec
 from inferplan.infra.image_evidence import image_evidence
 from inferplan.kube.names import INSTANCE_LABEL
@@ -187,9 +186,9 @@ def _claimed(pods: list[Any]) -> Mapping[str, Mapping[str | None, int]]:
 
 
 def _store_state(name: str, spec: StoreSpec, claims: list[Any]) -> str:
-    if isinstance(spec, ClaimStoreSpec):
+    if spec.existing_claim is not None:
         mine, missing = (
-            [claim for claim in claims if claim["metadata"]["name"] == spec.claim_name],
+            [claim for claim in claims if claim["metadata"]["name"] == spec.existing_claim],
             "not there",
         )
     elif spec.creates_claim:

@@ -7,7 +7,6 @@ from typing import Any
 
 from inferplan.components.naming import bounded, content_key
 from inferplan.components.platforms.node_counts import node_counts
-from inferplan.components.storage.volume_spec import ClaimStoreSpec
 from inferplan.stackfile.stack import StackSettings
 
 # The gateway, preheat Jobs and DNS fit on two nodes without accelerators.
@@ -81,12 +80,12 @@ def _claims(settings: StackSettings) -> list[dict[str, Any]]:
     """
     manifests: list[dict[str, Any]] = []
     for store in settings.storage.values():
-        if isinstance(store, ClaimStoreSpec):
-            size, modes = {"storage": store.capacity or "1Pi"}, ["ReadWriteMany"]
+        if (existing := store.existing_claim) is not None:
+            size, modes = {"storage": store.stated_capacity or "1Pi"}, ["ReadWriteMany"]
             volume = bounded(
-                f"pretend-{settings.namespace}", content_key(settings.namespace, store.claim_name)
+                f"pretend-{settings.namespace}", content_key(settings.namespace, existing)
             )
-            inside = {"name": store.claim_name, "namespace": settings.namespace}
+            inside = {"name": existing, "namespace": settings.namespace}
             spec = {
                 "accessModes": modes,
                 "storageClassName": "",

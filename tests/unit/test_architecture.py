@@ -229,7 +229,7 @@ CLOUD_EXCEPTIONS = {
     "components/objects/spec.py": "lists kinds of Kubernetes that end like a word of AWS",
     "components/balancers.py": "registers the load balancers of each cloud",
     "components/platforms/spec.py": "registers the cluster and the pool of each cloud",
-    "components/preheat/pod.py": "sets the variables of the S3 API, which many vendors speak",
+    "components/sources.py": "sets the variables of the S3 API, which many vendors speak",
     "components/serving/vllm/service.py": (
         "sets the variables of the S3 API, which many vendors speak"
     ),

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from inferplan.commands import main
-from inferplan.components.handles import HubStore, ObjectStore, WebStore, WorkloadIdentity
 from inferplan.components.network import store_edges
+from inferplan.components.sources import HubStore, ObjectStore, WebStore, WorkloadIdentity
 from inferplan.planning.notes import egress_notes
 from inferplan.stackfile.stack import StackSettings
 from tests.recorder import declare
@@ -92,9 +92,9 @@ def test_named_networks_replace_what_the_host_says():
 @pytest.mark.parametrize(
     ("store", "rules"),
     [
-        (WebStore(url="http://mirror.files.svc/llm"), [rule(namespace("files"), 80)]),
-        (WebStore(url="https://192.0.2.7/llm"), [rule(block("192.0.2.7/32"), 443)]),
-        (WebStore(url="https://mirror.acme.example/llm"), [rule(ANY, 443)]),
+        (WebStore(address="http://mirror.files.svc/llm"), [rule(namespace("files"), 80)]),
+        (WebStore(address="https://192.0.2.7/llm"), [rule(block("192.0.2.7/32"), 443)]),
+        (WebStore(address="https://mirror.acme.example/llm"), [rule(ANY, 443)]),
         (HubStore(endpoint="https://huggingface.co"), [rule(ANY, 443)]),
         (HubStore(endpoint="http://hub.mirrors.svc:8080"), [rule(namespace("mirrors"), 443, 8080)]),
     ],

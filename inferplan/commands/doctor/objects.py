@@ -9,7 +9,6 @@ from typing import Any
 
 from inferplan.commands.doctor.cluster import ExaminedCluster
 from inferplan.commands.doctor.findings import Finding, error, ok, unknown, warning
-from inferplan.components.storage.volume_spec import ClaimStoreSpec
 from inferplan.kube.quantity import amount, canonical
 from inferplan.planning.required_secrets import required_secrets
 from inferplan.updating.preflight import lacking_rights, missing_operators
@@ -128,22 +127,22 @@ def check_storage(cluster: ExaminedCluster) -> Iterator[Finding]:
                 f" --image=docker.io/library/busybox -- {mount}",
             )
     for name, spec in cluster.settings.storage.items():
-        if isinstance(spec, ClaimStoreSpec):
+        if spec.existing_claim is not None:
             claim = cluster.live.find(
                 ObjectKey(
-                    "v1", "PersistentVolumeClaim", cluster.settings.namespace, spec.claim_name
+                    "v1", "PersistentVolumeClaim", cluster.settings.namespace, spec.existing_claim
                 )
             )
             phase = "missing" if claim is None else claim.get("status", {}).get("phase", "Pending")
             place = f"-n {cluster.settings.namespace}"
             if phase == "Bound":
-                yield ok(f"storage {name}: claim {spec.claim_name} is Bound")
+                yield ok(f"storage {name}: claim {spec.existing_claim} is Bound")
             else:
                 yield error(
-                    f"storage {name}: claim {spec.claim_name} is {phase}, and the stack does not"
+                    f"storage {name}: claim {spec.existing_claim} is {phase}, and the stack does not"
                     " create it",
                     (
-                        f"{cluster.kubectl} {place} describe pvc {spec.claim_name}"
+                        f"{cluster.kubectl} {place} describe pvc {spec.existing_claim}"
                         if claim
                         else f"{cluster.kubectl} {place} apply -f CLAIM.yaml"
                     ),

@@ -13,11 +13,12 @@ import pulumi
 from inferplan.components.benchmark.spec import BenchmarkSpec
 from inferplan.components.fields import present
 from inferplan.components.gateway.routes import public_path
-from inferplan.components.handles import Endpoint, ModelMount, ObjectStore, SecretRef
+from inferplan.components.handles import Endpoint, SecretRef
 from inferplan.components.kubernetes import batch, core, meta, networking
 from inferplan.components.naming import bounded, content_key, labels, selector
 from inferplan.components.network import pods, policy, tcp
 from inferplan.components.pod_parts import NO_DEVICES, container_security, environment, pod_security
+from inferplan.components.sources import ModelMount, ModelSource
 
 COMPONENT = "benchmark"
 GATEWAY_PORT = 8080
@@ -35,7 +36,7 @@ class BenchmarkInputs:
     gateway's pods.
     """
 
-    tokenizer: ModelMount | ObjectStore | None
+    tokenizer: ModelMount | ModelSource | None
     key: SecretRef
     gateway: Mapping[str, str]
     namespace: pulumi.Input[str]

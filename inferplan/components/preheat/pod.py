@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from inferplan.components.fields import present
-from inferplan.components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
 from inferplan.components.kubernetes import core, meta
 from inferplan.components.metrics_ports import METRICS_PORT
 from inferplan.components.pod_parts import (
     CA_FILE,
     NO_DEVICES,
     ca_mount,
-    ca_of,
     ca_volume,
     container_security,
     environment,
@@ -24,8 +22,13 @@ from inferplan.components.pod_parts import (
     pod_security,
     tolerations_of,
 )
-from inferplan.components.preheat.request import SOURCE, image_of
+from inferplan.components.preheat.request import image_of
 from inferplan.components.preheat.spec import PreheatSpec
+from inferplan.components.sources import (
+    SOURCE_MOUNT,
+    ModelSource,
+    VolumeClaim,
+)
 from inferplan.kube.names import HOSTNAME_LABEL, POOL_LABEL
 
 TARGET = "/target"
@@ -70,9 +73,7 @@ def pod_spec(
         core.PodSpecArgsDict(
             # Each try is a new pod, so that the logs of a failed one stay readable.
             restart_policy="Never",
-            service_account_name=source.identity.service_account
-            if isinstance(source, ObjectStore) and source.identity
-            else None,
+            service_account_name=source.identity.service_account if source.identity else None,
             automount_service_account_token=False,
             enable_service_links=False,
             # A stopped transfer only has to close its files and release the lock.
@@ -171,13 +172,13 @@ def _container(
         core.VolumeMountArgsDict(name="scratch", mount_path=_SCRATCH),
         core.VolumeMountArgsDict(name="target", mount_path=TARGET),
     ]
-    if isinstance(source, VolumeClaim):
+    if source.claim is not None:
         mounts.append(
             core.VolumeMountArgsDict(
-                name=_source_volume(source, target), mount_path=SOURCE, read_only=True
+                name=_source_volume(source.claim, target), mount_path=SOURCE_MOUNT, read_only=True
             )
         )
-    if ca_of(source) is not None:
+    if source.ca is not None:
         mounts.append(ca_mount())
     return core.ContainerArgsDict(
         name="preheat",
@@ -198,7 +199,7 @@ def _environment(
 ) -> list[core.EnvVarArgsDict]:
     values = {
         "PREHEAT_REQUEST": json.dumps(request, sort_keys=True),
-        "PATH": f"{_TOOLS}:{_HUB_PATH if isinstance(source, HubStore) else _PATH}",
+        "PATH": f"{_TOOLS}:{_HUB_PATH if source.needs_hub_client else _PATH}",
         "HOME": _SCRATCH,
         "PYTHONDONTWRITEBYTECODE": "1",
         **NO_DEVICES,
@@ -238,11 +239,11 @@ def _volumes(source: ModelSource, target: VolumeClaim, code: str) -> Sequence[co
         ),
         claim("target", target),
     ]
-    if isinstance(source, VolumeClaim):
+    if source.claim is not None:
         return (
             volumes
-            if _source_volume(source, target) == "target"
-            else [*volumes, claim("source", source, read_only=True)]
+            if _source_volume(source.claim, target) == "target"
+            else [*volumes, claim("source", source.claim, read_only=True)]
         )
     return volumes if source.ca is None else [*volumes, ca_volume(source.ca)]
 
@@ -283,34 +284,10 @@ def _away_from_pools() -> core.AffinityArgsDict:
 
 def _access(source: ModelSource) -> list[core.EnvVarArgsDict]:
     """The variables that the tools read to reach `source`."""
-    match source:
-        case ObjectStore():
-            secrets = {
-                "AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID",
-                "AWS_SECRET_ACCESS_KEY": "AWS_SECRET_ACCESS_KEY",
-            }
-            values: dict[str, str | None] = {
-                "RCLONE_CONFIG_SOURCE_TYPE": "s3",
-                "RCLONE_CONFIG_SOURCE_PROVIDER": "AWS" if source.endpoint is None else "Other",
-                "RCLONE_CONFIG_SOURCE_ENV_AUTH": "true",
-                "RCLONE_CONFIG_SOURCE_FORCE_PATH_STYLE": "true" if source.path_style else "false",
-                "RCLONE_CONFIG_SOURCE_ENDPOINT": source.endpoint,
-                "RCLONE_CONFIG_SOURCE_REGION": source.region,
-                "AWS_REGION": source.region,
-            }
-        case WebStore():
-            secrets, values = {"HTTP_AUTHORIZATION": "AUTHORIZATION"}, {}
-        case HubStore():
-            secrets = {"HF_TOKEN": "HF_TOKEN"}
-            values = {
-                "HF_ENDPOINT": source.endpoint,
-                "HF_HOME": f"{_SCRATCH}/huggingface",
-                "HF_HUB_DISABLE_TELEMETRY": "1",
-            }
-        case VolumeClaim():
-            return []
-    env = environment({name: value for name, value in values.items() if value is not None})
-    for name, key in secrets.items():
+    env = environment(
+        {name: value for name, value in source.variables.items() if value is not None}
+    )
+    for name, key in source.secret_variables.items():
         if source.credentials is not None:
             reference = core.SecretKeySelectorArgsDict(name=source.credentials, key=key)
             env.append(

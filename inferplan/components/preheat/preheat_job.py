@@ -8,13 +8,6 @@ from functools import cache
 import pulumi
 
 from inferplan.components.fields import present
-from inferplan.components.handles import (
-    ModelMount,
-    ModelSource,
-    ObjectStore,
-    VolumeClaim,
-    WorkloadIdentity,
-)
 from inferplan.components.kubernetes import batch, core, meta, networking
 from inferplan.components.metrics_ports import METRICS_PATH, METRICS_PORT
 from inferplan.components.monitoring.observed import scrape_annotations
@@ -30,6 +23,7 @@ from inferplan.components.preheat.request import (
     request_of,
 )
 from inferplan.components.preheat.spec import PreheatSpec
+from inferplan.components.sources import ModelMount, ModelSource, VolumeClaim, WorkloadIdentity
 from inferplan.components.stores import WeightsSpec
 
 COMPONENT = "preheat"
@@ -108,13 +102,9 @@ class PreheatJob(pulumi.ComponentResource):
         )
         job_name = bounded(f"{name}-preheat", job_key(pod, target))
         scraped = scrape_annotations(monitoring, METRICS_PORT, METRICS_PATH) if reported else {}
-        gates = [
-            claim.ready
-            for claim in (target, source)
-            if isinstance(claim, VolumeClaim) and claim.ready is not None
-        ]
+        gates = [*target.gates, *(source.gates if source.claim is not None else ())]
         # The node mounts a volume outside the pod's network.
-        if not isinstance(source, VolumeClaim):
+        if source.url is not None:
             metadata = meta.ObjectMetaArgsDict(
                 name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name)
             )
@@ -124,7 +114,7 @@ class PreheatJob(pulumi.ComponentResource):
                     f"{name}-egress", metadata=metadata, spec=edges, opts=child
                 )
             )
-        if isinstance(source, ObjectStore) and source.identity is not None:
+        if source.identity is not None:
             # Pods get the credentials of their service account at admission.
             pod["service_account_name"] = _service_account(name, source.identity, namespace, child)
             gates.append(source.identity.ready)

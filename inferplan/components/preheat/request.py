@@ -13,16 +13,15 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from inferplan.components.handles import HubStore, ModelSource, ObjectStore, VolumeClaim, WebStore
 from inferplan.components.naming import content_key
 from inferplan.components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE, PreheatSpec
+from inferplan.components.sources import ModelSource, VolumeClaim
 from inferplan.components.stores import WeightsSpec
 from inferplan.kube.quantity import bytes_of
 
 if TYPE_CHECKING:
     from inferplan.components.kubernetes import core
 
-SOURCE = "/source"
 _SLOWEST_BYTES_PER_SECOND = 50 << 20
 _SHORTEST_SECONDS = 1800
 _UNKNOWN_SIZE_SECONDS = 6 * 3600
@@ -41,9 +40,13 @@ def cache_path(weights: WeightsSpec, preheat: PreheatSpec, source: ModelSource) 
     ever overwritten.
     """
     names = (json.dumps(weights.files, sort_keys=True),) if weights.files else ()
-    _kind, _root, origin = _location(source, weights)
     key = content_key(
-        origin, weights.revision or "", *preheat.include, "\x01", *preheat.exclude, *names
+        source.origin_of(weights.path),
+        weights.revision or "",
+        *preheat.include,
+        "\x01",
+        *preheat.exclude,
+        *names,
     )
     return f"{weights.path.rpartition('/')[2]}/{key}-r{preheat.round}"
 
@@ -52,10 +55,9 @@ def request_of(
     name: str, weights: WeightsSpec, preheat: PreheatSpec, *, source: ModelSource, target: str
 ) -> dict[str, Any]:
     """The payload's request for model `name`, without credentials."""
-    kind, root, _origin = _location(source, weights)
     request: dict[str, Any] = {
-        "kind": kind,
-        "root": root,
+        "kind": source.reader,
+        "root": source.root(weights.path),
         "target": target,
         "directory": cache_path(weights, preheat, source),
         "job": name,
@@ -67,8 +69,9 @@ def request_of(
         "exclude": list(preheat.exclude),
         "allow_pickle": list(preheat.allow_pickle),
         "files": {path: digest or "" for path, digest in weights.files.items()},
-        "mount": SOURCE if isinstance(source, VolumeClaim) else None,
-        "endpoint": source.endpoint if isinstance(source, HubStore) else None,
+        "mount": None,
+        "endpoint": None,
+        **source.request,
     }
     return request | {field: value for field, value in optional.items() if value}
 
@@ -86,7 +89,7 @@ def deadline_seconds(weights: WeightsSpec, preheat: PreheatSpec) -> int:
 
 
 def image_of(preheat: PreheatSpec, source: ModelSource) -> str:
-    return preheat.image or (DEFAULT_HUB_IMAGE if isinstance(source, HubStore) else DEFAULT_IMAGE)
+    return preheat.image or (DEFAULT_HUB_IMAGE if source.needs_hub_client else DEFAULT_IMAGE)
 
 
 def job_key(pod: core.PodSpecArgsDict, target: VolumeClaim) -> str:
@@ -103,28 +106,6 @@ def code_key(files: Mapping[str, str]) -> str:
     return content_key(
         *(part for path, text in sorted(files.items()) for part in (path, _instructions(text)))
     )
-
-
-def _location(source: ModelSource, weights: WeightsSpec) -> tuple[str, str, str]:
-    """The payload's name for this kind of source, the root of the model's files in it, and the
-    origin of the files for their key.
-    """
-    match source:
-        case VolumeClaim():
-            return (
-                "local",
-                f"{SOURCE}/{weights.path}",
-                f"{source.origin or source.name}/{weights.path}",
-            )
-        case ObjectStore():
-            root = "source:" + "/".join(
-                part for part in (source.bucket, source.prefix.strip("/"), weights.path) if part
-            )
-            return "remote", root, f"s3:{source.endpoint or ''}/{root}"
-        case WebStore():
-            return "http", f"{source.url}/{weights.path}", f"{source.url}/{weights.path}"
-        case HubStore():
-            return "hub", weights.path, f"{source.endpoint}/{weights.path}"
 
 
 def _instructions(source: str) -> str:

@@ -12,11 +12,10 @@ import pulumi
 from pulumi.resource import DependencyResource
 from pydantic import Field, SkipValidation, model_validator
 
-from inferplan.components.handles import ModelMount, ModelSource, ObjectStore, VolumeClaim
 from inferplan.components.pools import ExistingPool
 from inferplan.components.preheat.spec import PreheatSpec
+from inferplan.components.sources import ModelMount, ModelSource
 from inferplan.components.spec import Bytes, DnsLabel, FieldError, Spec, rule
-from inferplan.components.storage.model_store import source_of
 from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec
 from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 from inferplan.components.stores import RelativePath, Revision, S3StoreSpec
@@ -128,7 +127,7 @@ class StoreHandle(Spec):
 
     @property
     def source(self) -> ModelSource:
-        return source_of(self.spec)
+        return self.spec.source()
 
 
 class ModelFilesHandle(Spec):
@@ -151,21 +150,21 @@ class ModelFilesHandle(Spec):
     """A directory of the same store that the model's pods may write to."""
     ready: Ready = None
 
-    def mount(self, ready: pulumi.Resource | None) -> ModelMount | ObjectStore:
+    def mount(self, ready: pulumi.Resource | None) -> ModelMount | ModelSource:
         """Return the handle of the files. `ready` exists before servers start. Raises FieldError if
         no server can read the store.
         """
         source = self.store.source
-        if isinstance(source, ObjectStore):
+        if source.stream_address(self.path) is not None:
             return source
-        if not isinstance(source, VolumeClaim):
+        if source.claim is None:
             raise FieldError(
                 f"Servers cannot mount the store {self.store.name!r}. Copy the files with a"
                 " Preheat, and pass its `files`.",
                 "store",
             )
         return ModelMount(
-            claim=source,
+            claim=source.claim,
             sub_path=self.path,
             gate=ready,
             marked=self.preheat is not None,

@@ -9,8 +9,8 @@ from pulumi.errors import InputPropertiesError
 from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 
-from inferplan.components.handles import ModelMount, ObjectStore
 from inferplan.components.public.handles import ModelFilesHandle, ready_of
+from inferplan.components.sources import ModelMount, ModelSource
 from inferplan.components.spec import FieldError, Spec
 from inferplan.documents.errors import KeyPath, SpecError
 from inferplan.kube.paths import dotted
@@ -109,7 +109,7 @@ class Check:
 
     def mount(
         self, files: ModelFilesHandle, value: Any, *path: str | int
-    ) -> ModelMount | ObjectStore | None:
+    ) -> ModelMount | ModelSource | None:
         """Return the handle of `files`, which `value` had; note an error at `path` if servers
         cannot read them.
         """

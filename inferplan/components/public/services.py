@@ -10,7 +10,6 @@ import pulumi
 
 from inferplan.components.gateway.gateway import GATEWAY_PODS
 from inferplan.components.gateway.keys import server_key_ref
-from inferplan.components.handles import ModelMount
 from inferplan.components.public import args as types
 from inferplan.components.public.handles import ModelFilesHandle, PoolHandle, handle, plain_values
 from inferplan.components.public.inputs import Check, Extra, Inputs
@@ -20,6 +19,7 @@ from inferplan.components.serving.first_request import first_request
 from inferplan.components.serving.scaling import counted
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.spec import MODEL_SPECS, ModelSpec, engine_of
+from inferplan.components.sources import ModelMount
 
 _EXTRAS = {
     "namespace": NAMESPACE,

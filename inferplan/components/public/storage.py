@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pulumi
 
-from inferplan.components.handles import ModelSource, VolumeClaim
 from inferplan.components.preheat.preheat_job import PreheatJob
 from inferplan.components.preheat.spec import PreheatSpec
 from inferplan.components.public import args as types
 from inferplan.components.public.handles import StoreHandle, handle, plain_values, ready_of
 from inferplan.components.public.inputs import Check, Extra, Inputs
+from inferplan.components.sources import ModelSource
 from inferplan.components.storage.static_volume import NfsStore
 from inferplan.components.stores import WeightsSpec
 from inferplan.documents.errors import SpecError
@@ -104,11 +104,11 @@ class Preheat(pulumi.ComponentResource):
         weights = check.spec(WeightsSpec, {**check.settings, "store": source.name})
         preheat = check.spec(PreheatSpec, {**own, "into": target.name})
         gates = ready_of(extras["target"]), ready_of(extras["source"])
-        claim, origin = (
+        copy, origin = (
             _with_gate(store.source, gate)
             for store, gate in zip((target, source), gates, strict=True)
         )
-        if not isinstance(claim, VolumeClaim):
+        if (claim := copy.claim) is None:
             message = (
                 f"Pods cannot mount the store {target.name!r}. Use a ModelStore with nfs or claim."
             )
@@ -145,4 +145,4 @@ class Preheat(pulumi.ComponentResource):
 
 
 def _with_gate(source: ModelSource, gate: pulumi.Resource | None) -> ModelSource:
-    return replace(source, ready=gate) if isinstance(source, VolumeClaim) else source
+    return source if source.claim is None else replace(source.claim, ready=gate)

@@ -6,16 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from inferplan.components.handles import (
-    Endpoint,
-    EndpointProtocol,
-    ModelMount,
-    NodeTarget,
-    ObjectStore,
-    SecretRef,
-)
+from inferplan.components.handles import Endpoint, EndpointProtocol, NodeTarget, SecretRef
 from inferplan.components.serving.model_parts import CalledModel, StoredModel
 from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.sources import ModelMount, ModelSource
 
 if TYPE_CHECKING:
     import pulumi
@@ -52,7 +46,7 @@ class Site:
 
     namespace: pulumi.Input[str]
     target: NodeTarget
-    weights: ModelMount | ObjectStore | None
+    weights: ModelMount | ModelSource | None
     server_key: SecretRef
     server_key_marks: Mapping[SecretRef, pulumi.Input[str]]
     gateway: Mapping[str, str]
@@ -66,6 +60,16 @@ class Site:
     gateway_ready: tuple[pulumi.Resource, ...] = ()
     artifacts: Mapping[str, ModelMount] = field(default_factory=dict)
     public_names: tuple[str, ...] = ()
+
+    @property
+    def mount(self) -> ModelMount | None:
+        """The weights as files; None if there are none, or the engine loads them itself."""
+        return self.weights if isinstance(self.weights, ModelMount) else None
+
+    @property
+    def streamed(self) -> ModelSource | None:
+        """The store from which the engine loads the weights itself."""
+        return None if isinstance(self.weights, ModelMount) else self.weights
 
 
 class Engine(Protocol[EngineSpec_contra]):
@@ -95,12 +99,12 @@ def mounted_weights(name: str, spec: StoredModel, site: Site) -> ModelMount | No
     """Return the mounted files of a model whose engine reads files. Raises TypeError if they are in
     a bucket.
     """
-    if isinstance(site.weights, ObjectStore):
+    if site.streamed is not None:
         raise TypeError(
             f"models.{name}: {spec.engine} reads files and the weights are in a bucket. Add"
             " preheat: {into: <nfs store>}."
         )
-    return site.weights
+    return site.mount
 
 
 def openai_endpoint(

@@ -8,7 +8,7 @@ from functools import partial
 
 import pulumi
 
-from inferplan.components.handles import Endpoint, ModelMount, ObjectStore
+from inferplan.components.handles import Endpoint
 from inferplan.components.kubernetes import apps, core, meta, networking, policy
 from inferplan.components.naming import bounded, content_key, selector
 from inferplan.components.network import pods, server_edges, store_edges, tcp
@@ -61,7 +61,7 @@ class ModelService(pulumi.ComponentResource):
             pulumi.log.warn(missing, self)
         metadata = object_meta(name, site)
         times = workload.budget(spec, site.target)
-        identity = site.weights.identity if isinstance(site.weights, ObjectStore) else None
+        identity = None if site.streamed is None else site.streamed.identity
         account_meta = object_meta(
             name, site, annotations=None if identity is None else identity.annotations
         )
@@ -172,10 +172,8 @@ def gated(
     """Return the options of the object that starts servers: it waits for files and images, has the
     timeout of a rollout, and keeps `ignored` fields.
     """
-    weights = site.weights
-    gates = [weights.gate] if isinstance(weights, ModelMount) else []
-    if isinstance(weights, ObjectStore) and weights.identity is not None:
-        gates.append(weights.identity.ready)
+    gates = [] if site.mount is None else [site.mount.gate]
+    gates += () if site.streamed is None else site.streamed.gates
     gates += [mount.gate for mount in site.artifacts.values()]
     timeout = f"{rollout_seconds}s"
     return pulumi.ResourceOptions(
@@ -206,7 +204,7 @@ def _edges(
         from_=[pods(site.gateway)], ports=tcp(*ports)
     )
     inside, outside = ([], []) if spec.pods == 1 else groups.pod_edges(own)
-    buckets = store_edges(site.weights) if isinstance(site.weights, ObjectStore) else []
+    buckets = [] if site.streamed is None else store_edges(site.streamed)
     return network_policy(
         own,
         ingress=[inbound, *inside],

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pulumi
 
 from inferplan.components.fields import present
-from inferplan.components.handles import ModelMount, NodeTarget, ObjectStore
+from inferplan.components.handles import NodeTarget
 from inferplan.components.kubernetes import core
 from inferplan.components.pod_parts import container_security, no_devices
 from inferplan.components.preheat.spec import PreheatSpec
@@ -15,6 +15,7 @@ from inferplan.components.preheat.verify import ready_check
 from inferplan.components.serving.demand import Scratch
 from inferplan.components.serving.hardware import LOGS, on_gaudi
 from inferplan.components.serving.pod_settings import PodSettings
+from inferplan.components.sources import ModelMount, ModelSource
 from inferplan.images.catalogue import default_image
 from inferplan.kube.quantity import size_quantity
 
@@ -162,7 +163,7 @@ def artifact_gates(
 
 
 def weights_gate(
-    weights: ModelMount | ObjectStore | None,
+    weights: ModelMount | ModelSource | None,
     mounts: Sequence[core.VolumeMountArgsDict],
     preheat: PreheatSpec | None,
 ) -> Iterator[core.ContainerArgsDict]:

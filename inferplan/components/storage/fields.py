@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator
 
 from inferplan.components.handles import CaBundle, ClusterTraits
+from inferplan.components.sources import ModelSource
 from inferplan.components.spec import DnsName, Spec, checked, cidr, rule
 from inferplan.documents.errors import SpecError
 from inferplan.kube.facts import StoreFacts
@@ -31,8 +32,8 @@ class Store(Spec, ABC):
     """The base class of model stores, and the questions that other code asks them."""
 
     kind: str
-    mountable: ClassVar[bool] = False
-    """True if pods can mount the store, so that a preheat can write to it."""
+    is_volume: ClassVar[bool] = False
+    """True if pods mount the store instead of calling its servers."""
     creates_claim: ClassVar[bool] = False
     """True if the stack creates the claim that pods mount."""
     streamable: ClassVar[bool] = False
@@ -60,7 +61,17 @@ class Store(Spec, ABC):
     @property
     def is_shared(self) -> bool:
         """True if pods on all nodes mount the same files."""
-        return self.mountable and self.node_pool is None
+        return self.is_volume and self.node_pool is None
+
+    @property
+    def takes_preheats(self) -> bool:
+        """True if a preheat can write to the store."""
+        return self.is_volume
+
+    @property
+    def existing_claim(self) -> str | None:
+        """The claim of the user that the stack mounts but does not create."""
+        return None
 
     @property
     def stated_capacity(self) -> str | None:
@@ -85,6 +96,12 @@ class Store(Spec, ABC):
     def reader_variables(self) -> tuple[str, ...]:
         """The environment variables that the store sets in servers that read it."""
         return ()
+
+    def source(self) -> ModelSource:
+        """Return the store as pods see it, by its settings alone. Raises TypeError if only the
+        platform of its cloud can make it.
+        """
+        raise TypeError(f"a store of kind {self.kind} needs its cloud's platform")
 
     def path_errors(self, path: str, revision: str | None) -> Iterator[SpecError]:
         """Check the path and the revision of weights in this store; the errors' paths start below
@@ -196,6 +213,7 @@ class RemoteStoreSpec(Store):
     if TYPE_CHECKING:
         credentials: Any
         ca_bundle: CaBundleSpec | None
+        networks: tuple[str, ...]
 
     @property
     def facts(self) -> StoreFacts:
@@ -211,6 +229,15 @@ class RemoteStoreSpec(Store):
     @property
     def credentials_secret(self) -> str | None:
         return None if self.credentials is None else self.credentials.secret_name
+
+    @property
+    def access(self) -> dict[str, Any]:
+        """The fields of a source that every store on servers has."""
+        return {
+            "credentials": self.credentials_secret,
+            "ca": None if self.ca_bundle is None else self.ca_bundle.bundle,
+            "networks": self.networks,
+        }
 
     @field_validator("ca_bundle", check_fields=False)
     @classmethod

@@ -8,20 +8,11 @@ from typing import Protocol
 
 import pulumi
 
-from inferplan.components.handles import (
-    HubStore,
-    ModelSource,
-    NodeTarget,
-    ObjectStore,
-    VolumeClaim,
-    WebStore,
-)
-from inferplan.components.network import RemoteStore
+from inferplan.components.handles import NodeTarget
+from inferplan.components.sources import ModelSource
 from inferplan.components.storage.fields import Store
-from inferplan.components.storage.static_volume import NfsStore, NodeDisks, nfs_claim
-from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
-from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
-from inferplan.components.stores import S3StoreSpec
+from inferplan.components.storage.static_volume import NfsStore, NodeDisks
+from inferplan.components.storage.volume_spec import NfsStoreSpec, NodeDiskStoreSpec
 
 
 class ModelStore(Protocol):
@@ -41,47 +32,6 @@ class SharedStore:
     def source(self, account: str, path: str) -> ModelSource:
         del account, path
         return self.handle
-
-
-def remote_store(spec: S3StoreSpec | HttpStoreSpec | HubStoreSpec) -> RemoteStore:
-    secret = None if spec.credentials is None else spec.credentials.secret_name
-    ca = None if spec.ca_bundle is None else spec.ca_bundle.bundle
-    match spec:
-        case HttpStoreSpec():
-            return WebStore(url=spec.url, credentials=secret, ca=ca, networks=spec.networks)
-        case HubStoreSpec():
-            return HubStore(
-                endpoint=spec.endpoint, credentials=secret, ca=ca, networks=spec.networks
-            )
-        case S3StoreSpec():
-            return object_store(spec)
-
-
-def object_store(spec: S3StoreSpec) -> ObjectStore:
-    return ObjectStore(
-        bucket=spec.bucket,
-        prefix=spec.prefix,
-        region=spec.region,
-        endpoint=spec.endpoint,
-        path_style=spec.endpoint is not None if spec.path_style is None else spec.path_style,
-        credentials=None if spec.credentials is None else spec.credentials.secret_name,
-        ca=None if spec.ca_bundle is None else spec.ca_bundle.bundle,
-        networks=spec.networks,
-    )
-
-
-def source_of(
-    spec: NfsStoreSpec | ClaimStoreSpec | S3StoreSpec | HttpStoreSpec | HubStoreSpec,
-) -> ModelSource:
-    """Return the handle of a store by its settings alone, without the resources that make it."""
-    match spec:
-        case NfsStoreSpec():
-            return nfs_claim(spec)
-        case ClaimStoreSpec():
-            # If the claim does not exist, pods fail to mount it.
-            return VolumeClaim(name=spec.claim_name, origin=f"pvc://{spec.claim_name}")
-        case S3StoreSpec() | HttpStoreSpec() | HubStoreSpec():
-            return remote_store(spec)
 
 
 def model_store(
@@ -112,9 +62,5 @@ def model_store(
                     opts=opts,
                 ).claim
             )
-        case ClaimStoreSpec() | S3StoreSpec() | HttpStoreSpec() | HubStoreSpec():
-            return SharedStore(source_of(spec))
         case _:
-            raise TypeError(
-                f"storage.{name}: a store of kind {spec.kind} needs its cloud's platform"
-            )
+            return SharedStore(spec.source())

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pulumi
 
-from inferplan.components.handles import NodeTarget, VolumeClaim
+from inferplan.components.handles import NodeTarget
 from inferplan.components.kubernetes import core
 from inferplan.components.naming import bounded, content_key, labels
+from inferplan.components.sources import VolumeClaim
 from inferplan.components.storage.volume_spec import NfsStoreSpec, NodeDiskStoreSpec
 
 # The claim names its volume, so its size does not matter. The request of a bound claim cannot be
@@ -73,12 +74,6 @@ def static_claim(
     return claim_name, claim
 
 
-def nfs_claim(spec: NfsStoreSpec) -> VolumeClaim:
-    """Return the claim of an NFS export, without the resource that makes it."""
-    name = bounded("nfs", content_key(spec.server, spec.path, *spec.mount_options))
-    return VolumeClaim(name=name, origin=f"nfs://{spec.server}{spec.path}")
-
-
 class NfsStore(pulumi.ComponentResource):
     """An NFS export as a static PersistentVolume and its claim (RWX), bound by name, as
     `static_claim` makes them; exports `claim`.
@@ -104,7 +99,7 @@ class NfsStore(pulumi.ComponentResource):
         claim_name, claim = static_claim(
             name, "nfs", volume, key=key, scope=scope, namespace=namespace, parent=self
         )
-        self.claim: VolumeClaim = replace(nfs_claim(spec), ready=claim)
+        self.claim: VolumeClaim = replace(spec.source(), ready=claim)
         self.register_outputs({"claim": claim_name})
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, StringConstraints
 
+from inferplan.components.naming import bounded, content_key
+from inferplan.components.sources import VolumeClaim
 from inferplan.components.spec import Bytes, DnsLabel, DnsName
 from inferplan.components.storage.fields import Store
 
@@ -95,7 +97,7 @@ def _nfs_server(server: str) -> str:
 class VolumeStore(Store):
     """A store that pods mount, with a capacity that plans know."""
 
-    mountable: ClassVar[bool] = True
+    is_volume: ClassVar[bool] = True
 
     if TYPE_CHECKING:
         capacity: Any
@@ -118,9 +120,17 @@ class ClaimStoreSpec(VolumeStore):
 
     stated: ClassVar[Mapping[str, Any]] = {**Store.stated, "claim_name": True}
 
+    def source(self) -> VolumeClaim:
+        # If the claim does not exist, pods fail to mount it.
+        return VolumeClaim(name=self.claim_name, origin=f"pvc://{self.claim_name}")
+
     @property
     def location(self) -> str:
         return f"claim {self.claim_name}"
+
+    @property
+    def existing_claim(self) -> str:
+        return self.claim_name
 
 
 class NodeDiskStoreSpec(VolumeStore):
@@ -184,6 +194,10 @@ class NfsStoreSpec(VolumeStore):
         **Store.stated,
         **dict.fromkeys(("server", "path", "retain"), True),
     }
+
+    def source(self) -> VolumeClaim:
+        name = bounded("nfs", content_key(self.server, self.path, *self.mount_options))
+        return VolumeClaim(name=name, origin=f"nfs://{self.server}{self.path}")
 
     @property
     def location(self) -> str:

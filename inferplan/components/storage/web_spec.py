@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+from inferplan.components.sources import HubStore, WebStore
 from inferplan.components.spec import DnsName, Spec
 from inferplan.components.storage.fields import (
     CaBundleSpec,
@@ -76,6 +77,9 @@ class HttpStoreSpec(RemoteStoreSpec):
     address_field: ClassVar[str] = "url"
     takes_file_names: ClassVar[bool] = True
 
+    def source(self) -> WebStore:
+        return WebStore(address=self.url, **self.access)
+
     @property
     def location(self) -> str:
         return self.url
@@ -97,6 +101,9 @@ class HubStoreSpec(RemoteStoreSpec):
     """
 
     address_field: ClassVar[str] = "endpoint"
+
+    def source(self) -> HubStore:
+        return HubStore(endpoint=self.endpoint, **self.access)
 
     @property
     def location(self) -> str:

@@ -77,7 +77,7 @@ def _direct_errors(
     path = ("models", name, model.stored_files_field, "store")
     source, pool = settings.storage[store], settings.node_pools.get(model.pool)
     on_gaudi = pool is not None and pool.vendor == "habana"
-    if source.mountable:
+    if source.is_volume:
         yield from _node_disk_pool_errors(name, model.pool, store, source, path)
         return
     problem = ""
@@ -116,8 +116,8 @@ def _target_errors(name: str, model: ModelSpec, settings: StackSettings) -> Iter
     target = settings.storage.get(store)
     if target is None:
         yield unknown(path, store, "store", settings.storage, "storage")
-    elif not target.mountable:
-        volumes = sorted(each for each, spec in settings.storage.items() if spec.mountable)
+    elif not target.takes_preheats:
+        volumes = sorted(each for each, spec in settings.storage.items() if spec.takes_preheats)
         remedy = f"Add to storage shared: {settings.cluster.example_share}, and preheat into it."
         if volumes:
             remedy = f"Use one of {', '.join(volumes)}."

@@ -11,7 +11,7 @@ from boto3.s3.transfer import TransferConfig
 from moto.s3.models import s3_backends
 from moto.server import ThreadedMotoServer
 
-from inferplan.components.handles import ObjectStore
+from inferplan.components.sources import ObjectStore
 
 from .invariants import Invariants, publish, published
 from .proxy import BUCKET, Proxy

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from inferplan.components.handles import ObjectStore, VolumeClaim, WebStore
 from inferplan.components.preheat.payload.file_checks import wanted
 from inferplan.components.preheat.payload.source import parse_sums
+from inferplan.components.sources import ObjectStore, VolumeClaim, WebStore
 
 from .rig import MODEL, Job
 
@@ -47,7 +47,7 @@ def address_of(job: Job) -> str:
     match job.source:
         case ObjectStore(bucket=bucket, prefix=prefix):
             return f"{bucket}/{prefix}/{path}"
-        case WebStore(url=url):
+        case WebStore(address=url):
             return f"{url}/{path}"
         case VolumeClaim() if "/source" in job.mounts:
             return str(job.mounts["/source"] / path)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from inferplan.components.handles import VolumeClaim
+from inferplan.components.sources import VolumeClaim
 
 from .invariants import publish
 from .rig import MODEL, Job

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from inferplan.components.handles import HubStore, ModelSource, ObjectStore, WebStore
+from inferplan.components.sources import HubStore, ModelSource, ObjectStore, WebStore
 
 from .proxy import BUCKET, FaultyServer, Proxy
 from .rig import MODEL
@@ -64,7 +64,7 @@ def web_origin(web: Web) -> Origin:
         web.put(files, f"llm/{MODEL}")
 
     return Origin(
-        WebStore(url=f"{web.url}/llm"), {}, (web,), put, lambda path: f"/llm/{MODEL}/{path}", 2
+        WebStore(address=f"{web.url}/llm"), {}, (web,), put, lambda path: f"/llm/{MODEL}/{path}", 2
     )
 
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from inferplan.components.handles import ModelSource, VolumeClaim
 from inferplan.components.preheat.preheat_job import PreheatJob
 from inferplan.components.preheat.spec import PreheatSpec
+from inferplan.components.sources import ModelSource, VolumeClaim
 from inferplan.components.stores import WeightsSpec
 from tests.patience import PATIENCE_SECONDS
 from tests.recorder import declare

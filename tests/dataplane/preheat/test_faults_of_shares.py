@@ -11,7 +11,7 @@ import shutil
 
 import pytest
 
-from inferplan.components.handles import VolumeClaim
+from inferplan.components.sources import VolumeClaim
 
 from .rig import MIB, MODEL, refused, tiny_model, verified
 

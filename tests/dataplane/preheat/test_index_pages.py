@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from inferplan.components.handles import WebStore
+from inferplan.components.sources import WebStore
 from tests.lanes import in_full
 
 from .rig import MODEL, refused, small_model, verified
@@ -21,7 +21,7 @@ ADDRESS = f"/llm/{MODEL}/tokenizer.json"
 def preheat(job, web):
     web.put(MODEL_FILES, f"llm/{MODEL}")
     return lambda **changes: job(
-        source=WebStore(url=f"{web.url}/llm"),
+        source=WebStore(address=f"{web.url}/llm"),
         tuning={"retries": 3, "report_seconds": 60.0},
         **changes,
     )

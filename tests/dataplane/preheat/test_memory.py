@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.components.handles import WebStore
+from inferplan.components.sources import WebStore
 
 from .rig import MIB
 
@@ -38,7 +38,7 @@ def peak_of(job, web, size):
     files = {"model.gguf": random.Random(1).randbytes(MIB) * (size // MIB)}  # noqa: S311 - noise for a file, nothing secret
     web.put(files, "llm/tiny-llm")
     made = job(
-        source=WebStore(url=f"{web.url}/llm"),
+        source=WebStore(address=f"{web.url}/llm"),
         tuning={"segment_bytes": 64 * MIB, "stall_seconds": 60.0, "lease_seconds": 45.0},
     )
     del made.env["GOGC"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inferplan.components.handles import NodeTarget, VolumeClaim
+from inferplan.components.handles import NodeTarget
+from inferplan.components.sources import VolumeClaim
 from inferplan.hardware.machines import Capacity
 
 from .rig import refused, verified

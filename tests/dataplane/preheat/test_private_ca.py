@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 from cryptography.x509 import DNSName
 
-from inferplan.components.handles import CaBundle, HubStore, ObjectStore, WebStore
+from inferplan.components.handles import CaBundle
+from inferplan.components.sources import HubStore, ObjectStore, WebStore
 
 from .authority import Authority
 from .conftest import running
@@ -68,7 +69,7 @@ def servers(proxy, web, hub, store, repository, put):
     web.put(repository, "tiny-llm")
     return {
         "bucket": (proxy, lambda address: replace(store, endpoint=address), {}),
-        "web": (web, lambda address: WebStore(url=address), {}),
+        "web": (web, lambda address: WebStore(address=address), {}),
         "hub": (hub, lambda address: HubStore(endpoint=address), PINNED),
     }
 

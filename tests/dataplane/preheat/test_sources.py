@@ -11,7 +11,7 @@ import shutil
 
 import pytest
 
-from inferplan.components.handles import HubStore, VolumeClaim, WebStore
+from inferplan.components.sources import HubStore, VolumeClaim, WebStore
 from tests.lanes import in_full
 
 from .rig import MIB, MODEL, SECRET, refused, tiny_model, verified
@@ -39,7 +39,7 @@ def test_index_pages_say_which_files_there_are_and_each_is_read_twice(job, web):
     files = tiny_model() | {"adapters/chat/adapter config.json": b"{}"}
     web.put(files, "llm/tiny-llm")
     web.faults.plan = lambda _path, count: ("pace", 16 * MIB) if count > 3 else None
-    preheat = job(source=WebStore(url=f"{web.url}/llm"), tuning={"report_seconds": 0.2})
+    preheat = job(source=WebStore(address=f"{web.url}/llm"), tuning={"report_seconds": 0.2})
     outcome = preheat.run()
     verified(outcome, preheat, files)
     assert evidence(preheat)[SHARD] == "second reading"
@@ -51,7 +51,7 @@ def test_a_sha256sums_is_the_list_of_files_and_the_proof(job, web):
     files = tiny_model()
     web.put({**files, "SHA256SUMS": sums(files), "notes.txt": b"not part of it"}, "llm/tiny-llm")
     web.index = False
-    preheat = job(source=WebStore(url=f"{web.url}/llm"))
+    preheat = job(source=WebStore(address=f"{web.url}/llm"))
     verified(preheat.run(), preheat, files)
     assert set(evidence(preheat).values()) == {"sha256"}
     assert web.faults.body_bytes < sum(map(len, files.values())) + MIB
@@ -63,7 +63,7 @@ def test_named_files_need_neither_pages_nor_sums(job, web):
     web.put(files, "llm/tiny-llm")
     web.index = False
     named = dict.fromkeys(files) | {SHARD: hashlib.sha256(files[SHARD]).hexdigest()}
-    preheat = job(source=WebStore(url=f"{web.url}/llm"), weights={"files": named})
+    preheat = job(source=WebStore(address=f"{web.url}/llm"), weights={"files": named})
     verified(preheat.run(), preheat, files)
     assert evidence(preheat)[SHARD] == "sha256"
     assert evidence(preheat)["config.json"] == "second reading"
@@ -88,7 +88,7 @@ def test_a_server_that_does_not_hold_what_was_named_is_refused(job, web, named, 
     files = tiny_model()
     web.put(files, "llm/tiny-llm")
     preheat = job(
-        source=WebStore(url=f"{web.url}/llm"), weights={"files": dict.fromkeys(files) | named}
+        source=WebStore(address=f"{web.url}/llm"), weights={"files": dict.fromkeys(files) | named}
     )
     refused(preheat.run(), preheat, 3, *words)
 
@@ -97,7 +97,7 @@ def test_a_server_that_does_not_hold_what_was_named_is_refused(job, web, named, 
 def test_a_server_without_ranges_is_refused_before_a_large_file_moves(job, web):
     web.put(tiny_model(), "llm/tiny-llm")
     web.ranges = False
-    preheat = job(source=WebStore(url=f"{web.url}/llm"))
+    preheat = job(source=WebStore(address=f"{web.url}/llm"))
     refused(
         preheat.run(),
         preheat,
@@ -119,7 +119,7 @@ def test_a_bit_that_flips_while_ranges_are_tried_is_not_taken_for_a_server_witho
         if path.endswith(SHARD) and count <= 2 * flips and not count % 2
         else None
     )
-    preheat = job(source=WebStore(url=f"{web.url}/llm"))
+    preheat = job(source=WebStore(address=f"{web.url}/llm"))
     outcome = preheat.run()
     assert outcome.code == code, outcome.output
     assert ("other bytes each time" in outcome.output) is (code != 0)
@@ -130,7 +130,7 @@ def test_a_secret_opens_a_server_and_stays_out_of_log_and_share(job, web):
     files = tiny_model()
     web.put(files, "llm/tiny-llm")
     web.authorization = SECRET["AUTHORIZATION"]
-    preheat = job(source=WebStore(url=f"{web.url}/llm", credentials="mirror"))
+    preheat = job(source=WebStore(address=f"{web.url}/llm", credentials="mirror"))
     outcome = preheat.run()
     verified(outcome, preheat, files)
     assert set(web.authorizations) == {SECRET["AUTHORIZATION"]}
@@ -144,7 +144,7 @@ def test_a_server_that_wants_credentials_and_gets_none_is_told_as_such(job, web)
     web.put(tiny_model(), "llm/tiny-llm")
     web.authorization = SECRET["AUTHORIZATION"]
     preheat = job(
-        source=WebStore(url=f"{web.url}/llm"),
+        source=WebStore(address=f"{web.url}/llm"),
         tuning={"retries": 1},
         repair=lambda _job: setattr(web, "authorization", None),
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferplan.components.handles import WebStore
+from inferplan.components.sources import WebStore
 
 from .proxy import BUCKET
 from .rig import MODEL, refused, verified
@@ -73,7 +73,7 @@ def test_a_link_that_is_no_safe_name_is_rejected_and_not_followed(job, web, link
     web.put(CONFIG, f"llm/{MODEL}")
     web.put({"outside.json": b"{}"}, "llm")
     web.links = [link]
-    made = job(source=WebStore(url=f"{web.url}/llm"), tuning=TUNING)
+    made = job(source=WebStore(address=f"{web.url}/llm"), tuning=TUNING)
     refused(made.run(), made, 3, repr(LINKS[link]), REMEDY)
     assert "/llm/outside.json" not in web.faults.gets
 
@@ -83,5 +83,5 @@ def test_a_link_that_is_no_safe_name_is_rejected_and_not_followed(job, web, link
 )
 def test_a_list_of_checksums_with_no_safe_name_is_rejected(job, web, name):
     web.put({**CONFIG, "SHA256SUMS": f"{'0' * 64}  {name}\n".encode()}, f"llm/{MODEL}")
-    made = job(source=WebStore(url=f"{web.url}/llm"), tuning=TUNING)
+    made = job(source=WebStore(address=f"{web.url}/llm"), tuning=TUNING)
     refused(made.run(), made, 3, repr(name), REMEDY)

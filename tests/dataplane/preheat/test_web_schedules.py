@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from inferplan.components.handles import WebStore
+from inferplan.components.sources import WebStore
 
 from .conftest import running
 from .rig import MODEL, kill_group, small_model, verified
@@ -41,7 +41,7 @@ class Schedule:
         self.web, self.versions = web, 0
         self.story = [f"seed {seed}"]
         tuning = {"retries": 2, "report_seconds": 60.0, "stall_seconds": 5.0, "lease_seconds": 0.4}
-        self.job = job(source=WebStore(url=f"{web.url}/llm"), tuning=tuning)
+        self.job = job(source=WebStore(address=f"{web.url}/llm"), tuning=tuning)
         self.change()
 
     def change(self):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from inferplan.components.handles import WebStore
+from inferplan.components.sources import WebStore
 from tests.lanes import in_full
 
 from .conftest import running
@@ -41,7 +41,7 @@ def preheat(job, wild):
     wild.put(MODEL_FILES, f"llm/{MODEL}")
     return lambda **changes: job(
         **{
-            "source": WebStore(url=f"{wild.url}/llm"),
+            "source": WebStore(address=f"{wild.url}/llm"),
             "tuning": {"retries": 3, "report_seconds": 60.0},
             **changes,
         }

@@ -104,6 +104,21 @@ def test_an_engine_serves_with_its_default_image(tmp_path):
     assert container["readinessProbe"]["httpGet"]["path"] == "/health"
 
 
+def test_a_store_answers_for_its_readers(tmp_path):
+    copy = follow("store", tmp_path)
+    [job] = planned(copy, "tidal", "kubernetes:batch/v1:Job").values()
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    env = {each["name"]: each for each in container["env"]}
+    request = json.loads(env["PREHEAT_REQUEST"]["value"])
+    assert (request["kind"], request["root"]) == ("lagoon", "lagoon:coral-7b")
+    assert env["LAGOON_PIER"]["value"] == "https://pier.example.org:8443"
+    assert env["LAGOON_TICKET"]["valueFrom"]["secretKeyRef"] == {"name": "ticket", "key": "TICKET"}
+    policies = planned(copy, "tidal", "kubernetes:networking.k8s.io/v1:NetworkPolicy")
+    [rule] = policies["coral-egress"]["spec"]["egress"]
+    assert rule["to"] == [{"ipBlock": {"cidr": "192.0.2.0/28"}}]
+    assert [each["port"] for each in rule["ports"]] == [8443]
+
+
 @pytest.mark.full
 def test_a_gateway_replaces_the_proxy(tmp_path):
     copy = follow("gateway", tmp_path)

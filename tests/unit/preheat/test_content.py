@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from inferplan.components.handles import CaBundle, ObjectStore, VolumeClaim
+from inferplan.components.handles import CaBundle
 from inferplan.components.preheat.pod import pod_spec, program
 from inferplan.components.preheat.request import code_key, job_key
 from inferplan.components.preheat.spec import PreheatSpec
+from inferplan.components.sources import ObjectStore, VolumeClaim
 from tests.unit.serving.models import GAUDI2
 
 STORE = ObjectStore(

@@ -10,16 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from inferplan.components.handles import (
-    CaBundle,
-    HubStore,
-    NodeTarget,
-    ObjectStore,
-    VolumeClaim,
-    WebStore,
-)
+from inferplan.components.handles import CaBundle, NodeTarget
 from inferplan.components.preheat.preheat_job import PreheatJob
 from inferplan.components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE, PreheatSpec
+from inferplan.components.sources import HubStore, ObjectStore, VolumeClaim, WebStore
 from inferplan.components.stores import WeightsSpec
 from inferplan.hardware.accelerators import Taint
 from inferplan.hardware.machines import Capacity
@@ -280,7 +274,7 @@ def test_names_fit_kubernetes_however_long_the_model_is_called():
             assert len(registration.inputs["metadata"]["name"]) <= 63
 
 
-WEB = WebStore(url="https://mirror.acme.example:8443/llm", credentials="mirror")
+WEB = WebStore(address="https://mirror.acme.example:8443/llm", credentials="mirror")
 HUB = HubStore(endpoint="https://huggingface.co", credentials="hub")
 DISKS = VolumeClaim(name="nvme-0a", origin="disk://l40s/mnt/nvme", nodes=L40S)
 
@@ -317,7 +311,7 @@ def test_a_hub_is_read_with_an_image_that_has_its_client_unless_another_is_named
 
 
 @pytest.mark.parametrize(
-    "change", [{"url": "https://other.example"}, {"credentials": "other"}], ids=str
+    "change", [{"address": "https://other.example"}, {"credentials": "other"}], ids=str
 )
 def test_another_server_is_another_job(change):
     assert (

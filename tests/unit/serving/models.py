@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from inferplan.components.handles import ModelMount, NodeTarget, ObjectStore, SecretRef, VolumeClaim
+from inferplan.components.handles import NodeTarget, SecretRef
 from inferplan.components.pools import SimulatedPool
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.spec import ModelSpec, engine_of
 from inferplan.components.serving.vllm.spec import VllmSpec
+from inferplan.components.sources import ModelMount, ObjectStore, VolumeClaim
 from inferplan.pulumi_engine.recording import Recording
 from tests.recorder import declare
 

@@ -8,9 +8,10 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from inferplan.components.handles import EndpointProtocol, ModelMount, ServeRoute
+from inferplan.components.handles import EndpointProtocol, ServeRoute
 from inferplan.components.serving.ray_serve.service import endpoint
 from inferplan.components.serving.ray_serve.spec import RayServeSpec
+from inferplan.components.sources import ModelMount
 from inferplan.kube.quantity import bytes_of
 from tests.unit.serving.models import GAUDI2, KEY, L40S, MOUNT, declared, pool
 

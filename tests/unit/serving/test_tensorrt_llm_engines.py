@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from inferplan.components.handles import ModelMount, VolumeClaim
 from inferplan.components.serving.tensorrt_llm.engine_build import engines_of
 from inferplan.components.serving.tensorrt_llm.service import image_of
 from inferplan.components.serving.tensorrt_llm.spec import TensorrtLlmSpec
+from inferplan.components.sources import ModelMount, VolumeClaim
 from inferplan.documents.errors import InvalidStack
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from inferplan.components.handles import CaBundle, ModelMount, SecretRef, VolumeClaim
+from inferplan.components.handles import CaBundle, SecretRef
 from inferplan.components.serving.vllm.service import endpoint, serve_args, server
+from inferplan.components.sources import ModelMount, VolumeClaim
 from tests.unit.serving.models import (
     BUCKET,
     GAUDI2,
@@ -87,12 +88,14 @@ def test_gaudi_gets_the_validated_options_and_its_own_image_and_never_a_visible_
 
 
 def test_a_card_without_bfloat16_serves_in_half_precision():
-    assert "--dtype=half" in serve_args("chat", vllm(), target=pool("nvidia-t4"), weights=MOUNT)
+    assert "--dtype=half" in serve_args("chat", vllm(), target=pool("nvidia-t4"))
 
 
 def test_the_dtype_that_a_user_wrote_wins_over_the_cards_default():
     assert "--dtype=float16" in serve_args(
-        "chat", vllm(dtype="float16"), target=GAUDI2, weights=MOUNT
+        "chat",
+        vllm(dtype="float16"),
+        target=GAUDI2,
     )
 
 
@@ -129,7 +132,7 @@ def test_the_check_of_arguments_finds_what_the_parser_refuses():
 
 def test_adapters_are_loaded_from_beside_the_weights_and_served_by_name():
     spec = vllm(loraAdapters={"polite": "lora/polite", "terse": "lora/terse"}, maxLoraRank=32)
-    arguments = serve_args("chat", spec, target=L40S, weights=MOUNT)
+    arguments = serve_args("chat", spec, target=L40S)
     start = arguments.index("--lora-modules")
     assert arguments[start - 1 : start + 3] == [
         "--enable-lora",
@@ -144,7 +147,9 @@ def test_adapters_are_loaded_from_beside_the_weights_and_served_by_name():
 
 def test_a_disabled_switch_becomes_vllms_negated_option():
     assert "--no-enable-prefix-caching" in serve_args(
-        "chat", vllm(enablePrefixCaching=False), target=L40S, weights=MOUNT
+        "chat",
+        vllm(enablePrefixCaching=False),
+        target=L40S,
     )
 
 

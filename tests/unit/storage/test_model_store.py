@@ -6,16 +6,10 @@ import pytest
 from pulumi_kubernetes.core.v1 import Namespace
 from pydantic import TypeAdapter
 
-from inferplan.components.handles import (
-    CaBundle,
-    HubStore,
-    NodeTarget,
-    ObjectStore,
-    VolumeClaim,
-    WebStore,
-)
+from inferplan.components.handles import CaBundle, NodeTarget
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
-from inferplan.components.storage.model_store import model_store, object_store
+from inferplan.components.sources import HubStore, ObjectStore, VolumeClaim, WebStore
+from inferplan.components.storage.model_store import model_store
 from inferplan.components.storage.static_volume import NfsStore
 from inferplan.components.storage.volume_spec import NfsStoreSpec
 from inferplan.components.stores import S3StoreSpec, StoreSpec
@@ -141,17 +135,15 @@ def test_an_s3_bucket_registers_nothing():
     ],
 )
 def test_an_endpoint_is_asked_in_path_style_unless_told_otherwise(fields, path_style):
-    store = object_store(
-        S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", **fields})
-    )
-    assert store.path_style is path_style
+    spec = S3StoreSpec.model_validate({"kind": "s3", "bucket": "acme-weights", **fields})
+    assert spec.source().path_style is path_style
 
 
 def test_credentials_travel_as_the_name_of_a_secret():
     spec = S3StoreSpec.model_validate(
         {"kind": "s3", "bucket": "acme-weights", "credentials": {"secretName": "minio"}}
     )
-    assert object_store(spec) == ObjectStore(bucket="acme-weights", prefix="", credentials="minio")
+    assert spec.source() == ObjectStore(bucket="acme-weights", prefix="", credentials="minio")
     assert VolumeClaim(name="x").origin is None
 
 
@@ -164,7 +156,7 @@ def test_certificates_travel_as_the_name_of_what_holds_them():
             "caBundle": {"secretName": "c"},
         }
     )
-    assert object_store(spec).ca == CaBundle(kind="Secret", name="c")
+    assert spec.source().ca == CaBundle(kind="Secret", name="c")
 
 
 L40S = NodeTarget(
@@ -194,12 +186,12 @@ def store_of(**fields):
     [
         (
             {"kind": "http", "url": "https://m/x", "credentials": {"secretName": "s"}},
-            WebStore(url="https://m/x", credentials="s"),
+            WebStore(address="https://m/x", credentials="s"),
         ),
         ({"kind": "huggingface"}, HubStore(endpoint="https://huggingface.co")),
         (
             {"kind": "http", "url": "https://m/x", "caBundle": {"secretName": "c"}},
-            WebStore(url="https://m/x", ca=CaBundle(kind="Secret", name="c")),
+            WebStore(address="https://m/x", ca=CaBundle(kind="Secret", name="c")),
         ),
         (
             {"kind": "huggingface", "caBundle": {"configMapName": "c"}},

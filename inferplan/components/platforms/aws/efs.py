@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import pulumi
 from pulumi_aws import ec2, efs
 
-from inferplan.components.handles import VolumeClaim
 from inferplan.components.kubernetes import core
 from inferplan.components.naming import content_key
 from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.iam import access_point_only
 from inferplan.components.platforms.aws.lookups import look_up, look_up_kms_key
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
+from inferplan.components.sources import VolumeClaim
 from inferplan.components.storage.static_volume import static_claim
 
 _DRIVER = "efs.csi.aws.com"

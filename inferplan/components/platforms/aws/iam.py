@@ -15,9 +15,9 @@ from typing import Any, Literal, cast
 import pulumi
 from pulumi_aws import eks, iam
 
-from inferplan.components.handles import WorkloadIdentity
 from inferplan.components.naming import autonamed, bounded, content_key
 from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
+from inferplan.components.sources import WorkloadIdentity
 
 Document = dict[str, Any]
 Statement = dict[str, Any]

@@ -10,12 +10,11 @@ from typing import Literal
 import pulumi
 from pulumi_aws import kms, s3
 
-from inferplan.components.handles import ObjectStore
 from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.iam import ReadScope, StoreReader, tls_only
 from inferplan.components.platforms.aws.lookups import look_up_if_permitted, look_up_kms_key
 from inferplan.components.platforms.aws.store_spec import BucketCreation
-from inferplan.components.storage.model_store import object_store
+from inferplan.components.sources import ObjectStore
 from inferplan.components.stores import S3StoreSpec
 
 
@@ -32,7 +31,7 @@ class AwsS3Store:
         namespace: str,
         opts: pulumi.ResourceOptions,
     ) -> None:
-        self._objects: ObjectStore = object_store(spec)
+        self._objects: ObjectStore = spec.source()
         self._spec, self._home, self._method, self._namespace, self._opts = (
             spec,
             home,

@@ -99,7 +99,7 @@ class EfsStoreSpec(Store):
     retain: bool = True
     """Protects the file system from deletion, and keeps it when the stack is destroyed."""
 
-    mountable: ClassVar[bool] = True
+    is_volume: ClassVar[bool] = True
     creates_claim: ClassVar[bool] = True
     stated: ClassVar[Mapping[str, Any]] = {
         **Store.stated,

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pulumi
 
 from inferplan.components.fields import present
-from inferplan.components.handles import ModelMount
 from inferplan.components.kubernetes import core
 from inferplan.components.pod_parts import NO_DEVICES, container_security, pod_security
 from inferplan.components.serving import workload
@@ -28,6 +27,7 @@ from inferplan.components.serving.volumes import (
     scratch_mounts,
     weights_gate,
 )
+from inferplan.components.sources import ModelMount
 from inferplan.images.catalogue import catalogue, family_of
 from inferplan.kube.quantity import canonical
 

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 
 from inferplan.components.fields import manifest
-from inferplan.components.handles import Endpoint, EndpointProtocol, ModelMount, SecretRef
+from inferplan.components.handles import Endpoint, EndpointProtocol, SecretRef
 from inferplan.components.kubernetes import CustomResource, core, meta, networking, policy
 from inferplan.components.naming import selector
 from inferplan.components.network import outside, peers, peers_are_known, pods, server_edges, tcp
@@ -25,6 +25,7 @@ from inferplan.components.serving.ray_serve.pods import head_pod, worker_pod
 from inferplan.components.serving.ray_serve.serve_config import serve_config
 from inferplan.components.serving.ray_serve.spec import RayServeSpec
 from inferplan.components.serving.volumes import MODELS
+from inferplan.components.sources import ModelMount
 from inferplan.kube.names import DOMAIN
 
 PORT = 8000

@@ -10,7 +10,6 @@ from typing import Any
 import pulumi
 
 from inferplan.components.fields import present
-from inferplan.components.handles import ModelMount
 from inferplan.components.kubernetes import batch, core, meta
 from inferplan.components.naming import bounded, content_key, labels
 from inferplan.components.pod_parts import container_security, pod_security, tolerations_of
@@ -29,6 +28,7 @@ from inferplan.components.serving.volumes import (
     scratch,
     scratch_mounts,
 )
+from inferplan.components.sources import ModelMount
 
 COMPONENT = "engine-build"
 WEIGHTS = "/weights"

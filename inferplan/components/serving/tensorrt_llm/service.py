@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pulumi
 
-from inferplan.components.handles import Endpoint, ModelMount, SecretRef
+from inferplan.components.handles import Endpoint, SecretRef
 from inferplan.components.kubernetes import core
 from inferplan.components.preheat.verify import READY
 from inferplan.components.serving import workload
@@ -52,6 +52,7 @@ from inferplan.components.serving.volumes import (
     model_volumes,
     read_only_mount,
 )
+from inferplan.components.sources import ModelMount
 from inferplan.images.catalogue import default_image
 
 ENGINES = "/engines"

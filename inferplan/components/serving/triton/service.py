@@ -11,13 +11,7 @@ from dataclasses import replace
 
 import pulumi
 
-from inferplan.components.handles import (
-    Endpoint,
-    EndpointProtocol,
-    ModelMount,
-    SecretRef,
-    TextTensors,
-)
+from inferplan.components.handles import Endpoint, EndpointProtocol, SecretRef, TextTensors
 from inferplan.components.kubernetes import core
 from inferplan.components.serving import workload
 from inferplan.components.serving.engine import Site, TraceSink, mounted_weights, openai_endpoint
@@ -39,6 +33,7 @@ from inferplan.components.serving.volumes import (
     model_volumes,
     read_only_mount,
 )
+from inferplan.components.sources import ModelMount
 
 # All APIs that Triton can restrict, except health, which the kubelet reads without a key.
 GUARDED = "inference,metadata,model-config,model-repository,shared-memory,statistics,trace,logging"

@@ -9,7 +9,6 @@ docs/configuration/warm-up/managing_warm-up.md, v0.26.0, "Storage Recommendation
 from dataclasses import replace
 from pathlib import Path
 
-from inferplan.components.handles import ModelMount
 from inferplan.components.kubernetes import core
 from inferplan.components.pod_parts import NO_DEVICES, container_security, environment
 from inferplan.components.serving import workload
@@ -17,6 +16,7 @@ from inferplan.components.serving.demand import SIDECAR
 from inferplan.components.serving.vllm.payload.recipes import RESTORED
 from inferplan.components.serving.vllm.spec import RECIPE_VARIABLE, VllmSpec
 from inferplan.components.serving.volumes import CACHE, FILES_VOLUME, MODEL_VOLUME, read_only_mount
+from inferplan.components.sources import ModelMount
 from inferplan.images.catalogue import default_image
 
 DIRECTORY = f"{CACHE}/recipes"

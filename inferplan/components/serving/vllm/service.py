@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import pulumi
 
-from inferplan.components.handles import Endpoint, ModelMount, NodeTarget, ObjectStore, SecretRef
+from inferplan.components.handles import Endpoint, NodeTarget, SecretRef
 from inferplan.components.pod_parts import CA_FILE, ca_mount, ca_volume
 from inferplan.components.serving import groups, workload
 from inferplan.components.serving.demand import demand_of
@@ -17,6 +17,7 @@ from inferplan.components.serving.vllm import recipes
 from inferplan.components.serving.vllm.engine_args import VLLM_ENVIRONMENT, VLLM_OPTIONS
 from inferplan.components.serving.vllm.spec import VllmSpec
 from inferplan.components.serving.volumes import MODELS, artifact_path, model_mounts, model_volumes
+from inferplan.components.sources import ModelSource
 from inferplan.kube.quantity import bytes_of
 
 PORT = 8000
@@ -48,13 +49,12 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
     """Return `vllm serve` on the mounted files, or on the bucket itself through the streaming
     loader.
     """
-    weights = site.weights
-    bucket, mount = (weights, None) if isinstance(weights, ObjectStore) else (None, weights)
+    bucket, mount = site.streamed, site.mount
     plain, secrets = ({}, {}) if bucket is None else _bucket_environment(bucket, spec, site.target)
     ca = None if bucket is None else bucket.ca
     arguments = [
         *serve_args(
-            name, spec, target=site.target, weights=weights, public_names=site.public_names
+            name, spec, target=site.target, streamed=bucket, public_names=site.public_names
         ),
         *_trace_args(site.tracing),
     ]
@@ -84,18 +84,14 @@ def serve_args(
     spec: VllmSpec,
     *,
     target: NodeTarget,
-    weights: ModelMount | ObjectStore | None,
+    streamed: ModelSource | None = None,
     public_names: Sequence[str] = (),
 ) -> list[str]:
     """Return the arguments of `vllm serve`, in a fixed order, so that an unchanged model shows no
     change.
     """
-    if isinstance(weights, ObjectStore):
-        model = "s3://" + "/".join(
-            part.strip("/") for part in (weights.bucket, weights.prefix, spec.weights.path) if part
-        )
-    else:
-        model = f"{MODELS}/{name}"
+    address = None if streamed is None else streamed.stream_address(spec.weights.path)
+    model = address or f"{MODELS}/{name}"
     own = spec.served_model_name or name
     others = [each for each in public_names if each not in (own, *spec.adapter_names)]
     # The first name is the one in responses and metrics.
@@ -105,7 +101,7 @@ def serve_args(
     if spec.trust_remote_code:
         # Before all arguments that may come and go: an exemption from the policy names the index.
         arguments.append("--trust-remote-code")
-    if isinstance(weights, ObjectStore):
+    if address is not None:
         arguments.append("--load-format=runai_streamer")
     values = spec.options(target.accelerator)
     for field, (option, *negation) in VLLM_OPTIONS.items():
@@ -177,17 +173,15 @@ def _engine_environment(spec: VllmSpec, target: NodeTarget) -> dict[str, str]:
 
 
 def _bucket_environment(
-    store: ObjectStore, spec: VllmSpec, target: NodeTarget
+    store: ModelSource, spec: VllmSpec, target: NodeTarget
 ) -> tuple[dict[str, str], dict[str, SecretRef]]:
     """Return the variables of a process that streams weights from an S3 store, and its credentials
     by Secret reference.
     """
-    plain = {"RUNAI_STREAMER_MEMORY_LIMIT": str(_streamer_bytes(spec, target))}
-    if store.endpoint:
-        plain["AWS_ENDPOINT_URL"] = store.endpoint
-        plain["RUNAI_STREAMER_S3_USE_VIRTUAL_ADDRESSING"] = "0" if store.path_style else "1"
-    if store.region:
-        plain["AWS_DEFAULT_REGION"] = store.region
+    plain = {
+        "RUNAI_STREAMER_MEMORY_LIMIT": str(_streamer_bytes(spec, target)),
+        **store.stream_variables,
+    }
     if store.ca is not None:
         # Both halves of the loader read it, and then trust no other CA: boto3, which lists, and
         # Run:ai's streamer, which reads (docs/src/env-vars.md of run-ai/runai-model-streamer, read
@@ -196,8 +190,8 @@ def _bucket_environment(
     if store.credentials is None:
         return plain, {}
     return plain, {
-        name: SecretRef(name=store.credentials, key=name)
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+        name: SecretRef(name=store.credentials, key=key)
+        for name, key in store.secret_variables.items()
     }
 
 
