@@ -3,18 +3,14 @@ accelerators, spreading, private CAs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from inferplan.components.fields import present
 from inferplan.components.handles import CaBundle
 from inferplan.components.kubernetes import core, meta
-from inferplan.hardware.accelerators import Taint
+from inferplan.hardware.accelerators import Taint, vendors
 from inferplan.kube.names import HOSTNAME_LABEL, ZONE_LABEL
 
-# With `void` both runtimes add no device, regardless of the image's settings:
-# NVIDIA/k8s-device-plugin README v0.20.0, and container_config.go of
-# HabanaAI/habana-container-runtime (read 2026-11). Gaudi images set HABANA_VISIBLE_DEVICES=all,
-# which claims every device of the node.
-NO_DEVICES = {"HABANA_VISIBLE_DEVICES": "void", "NVIDIA_VISIBLE_DEVICES": "void"}
 USER = 65532
 """The user and group of our containers."""
 _VOLUME = "ca"
@@ -66,8 +62,18 @@ def environment(values: Mapping[str, str]) -> list[core.EnvVarArgsDict]:
     return [core.EnvVarArgsDict(name=name, value=value) for name, value in values.items()]
 
 
+@cache
+def no_device_variables() -> Mapping[str, str]:
+    # With `void` both runtimes add no device, regardless of the image's settings:
+    # NVIDIA/k8s-device-plugin README v0.20.0, and container_config.go of
+    # HabanaAI/habana-container-runtime (read 2026-11). Gaudi images set HABANA_VISIBLE_DEVICES=all,
+    # which claims every device of the node.
+    variables = (each.visible_devices for each in vendors().values())
+    return dict.fromkeys(sorted(filter(None, variables)), "void")
+
+
 def no_devices() -> list[core.EnvVarArgsDict]:
-    return environment(NO_DEVICES)
+    return environment(no_device_variables())
 
 
 def spread(

@@ -18,9 +18,9 @@ from inferplan.images.catalogue import default_image
 from inferplan.kube.names import MIG_PREFIX
 from inferplan.tables import table
 
-Vendor = Literal["nvidia", "habana"]
 Row = TypeVar("Row")
 _MI = 2**20
+_CAPITAL = re.compile("[A-Z]")
 # An accelerator has 7 compute slices and 8 memory slices, from Ampere to Blackwell (NVIDIA MIG user
 # guide).
 _COMPUTE_SLICES, _MEMORY_SLICES = 7, 8
@@ -36,6 +36,73 @@ class Taint:
     key: str
     value: str
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vendor:
+    """A vendor of accelerators: a table of `accelerators.toml`, which answers what other code asks.
+
+    The defaults are those of a vendor of which only the resource is known.
+    """
+
+    name: str
+    resource: str
+    taint: Taint
+    labels: Mapping[str, str]
+    source: str
+    read: str
+    engines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    runtime_class: str | None = None
+    """The runtime class of pods; None if the vendor's runtime is the node's default."""
+    images: tuple[str, ...] = ()
+    """Prefixes of the names of images that are built for the vendor."""
+    device: str = "cpu"
+    """PyTorch's name of the devices."""
+    ray_resource: str = "GPU"
+    """Ray's name of the devices."""
+    triton_kind: str | None = None
+    """The kind of Triton's instance groups that assigns devices itself; None if each process takes
+    the next free device.
+    """
+    writes_root: bool = False
+    """True if the vendor's runtime writes into the root file system of containers."""
+    warmup_seconds: int = 300
+    """The time from loaded weights to the first answer."""
+    visible_devices: str | None = None
+    """The variable by which an image claims devices."""
+    log_directory: str | None = None
+    """A directory of the images that must be writable."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The variables of a container with accelerators."""
+    environment_of_many: Mapping[str, str] = field(default_factory=dict)
+    """Further variables of a container with more than one."""
+    torch_environment: Mapping[str, str] = field(default_factory=dict)
+    """The variables of a program that loads PyTorch itself."""
+    vllm_defaults: Mapping[str, str | int | float] = field(default_factory=dict)
+    """Engine arguments of vLLM that differ from upstream's defaults."""
+    driver_labels: tuple[str, ...] = ()
+    """The labels of nodes with the driver's version, the newest first."""
+    discovery: str = "feature discovery"
+    """The program that sets these labels."""
+    exporter: str | None = None
+    """The exporter of the devices' metrics."""
+    compiles_graphs: bool = False
+    """True if a start of vLLM compiles graphs, which recipes keep for the next one."""
+    spans_nodes: bool = False
+    """True if vLLM runs one replica on several nodes."""
+    streams: bool = False
+    """True if the engines' images have a loader for buckets."""
+    ami_types: tuple[str, ...] = ()
+    """The AMI types of EKS with the driver, the default first."""
+    auto_mode: bool = False
+    """True if EKS Auto Mode has the driver."""
+    autoscaler_label: bool = False
+    """True if the cluster autoscaler knows the devices of an instance type."""
+
+    @property
+    def torch_device(self) -> str:
+        """The first device as PyTorch addresses it."""
+        return "cuda:0" if self.device == "cuda" else self.device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,33 +246,43 @@ def lookup(name: str) -> Accelerator:
     return named(name, accelerators(), "accelerator")
 
 
-def vendor_of_image(image: str) -> Vendor | None:
-    """Return the vendor whose accelerators the image is built for, by its registry; None if that
-    does not tell.
+def vendor_of_image(image: str) -> str | None:
+    """Return the name of the vendor whose accelerators the image is built for, by its registry;
+    None if that does not tell.
     """
-    registries = table("hardware/accelerators.toml")["images"]
     return next(
-        (vendor for vendor, prefixes in registries.items() if image.startswith(tuple(prefixes))),
+        (each.name for each in vendors().values() if each.images and image.startswith(each.images)),
         None,
     )
 
 
 @cache
+def vendors() -> Mapping[str, Vendor]:
+    """Return every vendor by name."""
+    rows = table("hardware/accelerators.toml")["vendors"]
+    return {name: _vendor(name, row) for name, row in rows.items()}
+
+
+def _vendor(name: str, row: Mapping[str, Any]) -> Vendor:
+    values: dict[str, Any] = {"name": name, "taint": Taint(**row["taint"])}
+    for key, value in row.items():
+        field_name = _CAPITAL.sub(lambda each: f"_{each[0].lower()}", key)
+        values.setdefault(field_name, tuple(value) if isinstance(value, list) else value)
+    return Vendor(**values)
+
+
+@cache
 def accelerators() -> Mapping[str, Accelerator]:
     """Return every row by name, in the table's order; it is read on first use."""
-    data = table("hardware/accelerators.toml")
-    return {
-        name: _accelerator(name, row, data["vendors"][row["vendor"]])
-        for name, row in data["accelerators"].items()
-    }
+    rows = table("hardware/accelerators.toml")["accelerators"]
+    return {name: _accelerator(name, row, vendors()[row["vendor"]]) for name, row in rows.items()}
 
 
-def _accelerator(name: str, row: dict[str, Any], vendor: dict[str, Any]) -> Accelerator:
+def _accelerator(name: str, row: dict[str, Any], vendor: Vendor) -> Accelerator:
     text = {
         key: row[key]
         for key in (
             "title",
-            "vendor",
             "machine",
             "source",
             "read",
@@ -218,20 +295,21 @@ def _accelerator(name: str, row: dict[str, Any], vendor: dict[str, Any]) -> Acce
     }
     engines = {
         engine: dict(support)
-        for engine, support in (vendor["engines"] | row.get("engines", {})).items()
+        for engine, support in {**vendor.engines, **row.get("engines", {})}.items()
     }
     for support in engines.values():
         if "image" in support:
             support["image"] = default_image(support["image"])
     return Accelerator(
         name=name,
-        resource=vendor["resource"],
+        vendor=vendor,
+        resource=vendor.resource,
         memory_bytes=row["memoryMiB"] * _MI,
-        taint=Taint(**vendor["taint"]),
-        labels=vendor["labels"] | row.get("labels", {}),
+        taint=vendor.taint,
+        labels={**vendor.labels} | row.get("labels", {}),
         engines={engine: EngineSupport(**support) for engine, support in engines.items()},
         precisions=tuple(row["precisions"]),
-        runtime_class=vendor.get("runtimeClass"),
+        runtime_class=vendor.runtime_class,
         hugepages_2mi_bytes=row.get("hugepages2MiMiB", 0) * _MI,
         mig=tuple(row.get("mig", ())),
         **text,

@@ -126,7 +126,7 @@ def _labels(machine: Machine) -> Iterator[tuple[str, str]]:
         yield "instance-generation", family.group(2)
     if machine.accelerator is not None:
         hardware = lookup(machine.accelerator)
-        yield "instance-gpu-manufacturer", hardware.vendor
+        yield "instance-gpu-manufacturer", hardware.vendor.name
         yield "instance-gpu-count", str(machine.accelerator_count)
         yield "instance-gpu-name", machine.accelerator.partition("-")[2]
 

@@ -18,20 +18,6 @@ from inferplan.workspace.live import is_true
 # A smaller difference is what the kubelet of another distribution reserves.
 _TOLERANCE = 0.95
 _PAGE = 2 * 2**20
-# Labels with the driver's version, newest first, and who sets them: NVIDIA/k8s-device-plugin
-# gpu-feature-discovery, and the feature discovery of Habana's operator (2026-11).
-_DRIVER_LABELS = {
-    "nvidia": (
-        (
-            "nvidia.com/cuda.driver-version.full",
-            "nvidia.com/cuda.driver-version.major",
-            "nvidia.com/cuda.driver.major",
-        ),
-        "GPU feature discovery",
-    ),
-    "habana": (("habana.ai/driver.version",), "the Gaudi operator's feature discovery"),
-}
-
 Node = Mapping[str, Any]
 
 
@@ -130,7 +116,7 @@ def check_devices(cluster: ExaminedCluster) -> Iterator[Finding]:
                 )
             else:
                 install = (
-                    cluster.remedy("devicePlugins", accelerator.vendor)
+                    cluster.remedy("devicePlugins", accelerator.vendor.name)
                     or f"install the device plugin for {accelerator.resource}"
                 )
                 yield error(f"{message}; its device plugin does not run", install)
@@ -159,7 +145,8 @@ def check_drivers(cluster: ExaminedCluster) -> Iterator[Finding]:
         if target.accelerator is None or not needed:
             continue
         image = max(sorted(needed), key=lambda each: _version(needed[each]))
-        labels, operator = _DRIVER_LABELS[target.accelerator.vendor]
+        vendor = target.accelerator.vendor
+        labels, operator = vendor.driver_labels, vendor.discovery
         drivers = {
             _name(node): next((text for label in labels if (text := _labels(node).get(label))), "")
             for node in nodes

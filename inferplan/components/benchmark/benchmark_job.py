@@ -17,7 +17,12 @@ from inferplan.components.handles import Endpoint, SecretRef
 from inferplan.components.kubernetes import batch, core, meta, networking
 from inferplan.components.naming import bounded, content_key, labels, selector
 from inferplan.components.network import pods, policy, tcp
-from inferplan.components.pod_parts import NO_DEVICES, container_security, environment, pod_security
+from inferplan.components.pod_parts import (
+    container_security,
+    environment,
+    no_device_variables,
+    pod_security,
+)
 from inferplan.components.sources import ModelMount, ModelSource
 
 COMPONENT = "benchmark"
@@ -192,7 +197,7 @@ def _pod(
         "ARTIFACTS": _ARTIFACTS,
         "HOME": _SCRATCH,
         "PYTHONDONTWRITEBYTECODE": "1",
-        **NO_DEVICES,
+        **no_device_variables(),
     }
     amounts = {"cpu": spec.cpu, "memory": spec.memory}
     claim = core.PersistentVolumeClaimVolumeSourceArgsDict(

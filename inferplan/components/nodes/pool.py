@@ -13,7 +13,7 @@ from inferplan.components.handles import ClusterTraits, NodeTarget
 from inferplan.components.spec import Bytes, Cpu, DnsLabel, LabelKey, Spec, duplicates, rule
 from inferplan.documents.errors import SpecError
 from inferplan.hardware import accelerators, machines
-from inferplan.hardware.accelerators import Accelerator, Taint
+from inferplan.hardware.accelerators import Accelerator, Taint, Vendor
 from inferplan.hardware.machines import Capacity
 from inferplan.kube.names import POOL_LABEL
 from inferplan.kube.quantity import bytes_of, millicores_of
@@ -215,7 +215,7 @@ class Pool(Spec, ABC):
         return None if self.accelerator is None else accelerators.lookup(self.accelerator)
 
     @property
-    def vendor(self) -> accelerators.Vendor | None:
+    def vendor(self) -> Vendor | None:
         return None if self.hardware is None else self.hardware.vendor
 
     @property

@@ -13,11 +13,11 @@ from inferplan.components.kubernetes import core, meta
 from inferplan.components.metrics_ports import METRICS_PORT
 from inferplan.components.pod_parts import (
     CA_FILE,
-    NO_DEVICES,
     ca_mount,
     ca_volume,
     container_security,
     environment,
+    no_device_variables,
     no_devices,
     pod_security,
     tolerations_of,
@@ -149,7 +149,12 @@ def _reporter(image: str, job: str) -> core.ContainerArgsDict:
         ],
         working_dir="/",
         env=environment(
-            {"PATH": _HUB_PATH, "HOME": _SCRATCH, "PYTHONDONTWRITEBYTECODE": "1", **NO_DEVICES}
+            {
+                "PATH": _HUB_PATH,
+                "HOME": _SCRATCH,
+                "PYTHONDONTWRITEBYTECODE": "1",
+                **no_device_variables(),
+            }
         ),
         ports=[core.ContainerPortArgsDict(name="metrics", container_port=METRICS_PORT)],
         resources=core.ResourceRequirementsArgsDict(requests=amounts, limits=amounts),
@@ -202,7 +207,7 @@ def _environment(
         "PATH": f"{_TOOLS}:{_HUB_PATH if source.needs_hub_client else _PATH}",
         "HOME": _SCRATCH,
         "PYTHONDONTWRITEBYTECODE": "1",
-        **NO_DEVICES,
+        **no_device_variables(),
     }
     fields = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
     if indexed:

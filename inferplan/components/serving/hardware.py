@@ -7,42 +7,32 @@ from collections.abc import Collection
 from inferplan.components.handles import NodeTarget
 from inferplan.components.serving.demand import uses_efa
 from inferplan.components.serving.model_parts import PlacedModel, PodModel
+from inferplan.hardware.accelerators import Vendor
 
-# The software aborts (exit 134) when it cannot write there: ENV HABANA_LOGS of every image
-# (HabanaAI/Setup_and_Install dockerfiles/base/Dockerfile.ubuntu24.04, 1.22.0), and the root is
-# read-only. The directory exists, so nothing has to create it.
-LOGS = "/var/log/habana_logs"
 # Processes of one pod may not read each other's memory directly: that takes a capability which the
 # pod drops.
 NO_DIRECT_COPIES = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 
 
-def on_vendor(target: NodeTarget, vendor: str) -> bool:
-    return target.accelerator is not None and target.accelerator.vendor == vendor
+def vendor_of(target: NodeTarget) -> Vendor | None:
+    """Return the vendor of the accelerators of `target`; None for CPUs."""
+    return None if target.accelerator is None else target.accelerator.vendor
 
 
-def on_gaudi(target: NodeTarget) -> bool:
-    return on_vendor(target, "habana")
-
-
-def gaudi_environment(count: int, target: NodeTarget) -> dict[str, str]:
-    """Return the variables of a container with `count` accelerators; none for other vendors."""
-    if not on_gaudi(target):
+def device_environment(count: int, target: NodeTarget) -> dict[str, str]:
+    """Return the variables of a container with `count` accelerators."""
+    vendor = vendor_of(target)
+    if vendor is None:
         return {}
-    # Mandatory for tensor parallelism with HPU graphs (vllm-gaudi
-    # docs/configuration/env_variables.md, 0.26.0).
-    collectives = {"PT_HPU_ENABLE_LAZY_COLLECTIVES": "true"} if count > 1 else {}
-    return {"HABANA_LOGS": LOGS, **NO_DIRECT_COPIES, **collectives}
+    return {**vendor.environment, **(vendor.environment_of_many if count > 1 else {})}
 
 
 def torch_environment(target: NodeTarget, *, libraries: Collection[str | None]) -> dict[str, str]:
-    """Return the variables of a Python backend that loads weights with `libraries`; none for other
-    vendors, and none for vLLM, which sets its own.
+    """Return the variables of a Python backend that loads weights with `libraries`; none for vLLM,
+    which sets its own.
     """
-    if not on_gaudi(target) or "vllm" in libraries:
-        return {}
-    # HabanaAI/Gaudi-tutorials PyTorch/triton_inference_server (2025-07).
-    return {"PT_HPU_LAZY_MODE": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    vendor = vendor_of(target)
+    return {} if vendor is None or "vllm" in libraries else dict(vendor.torch_environment)
 
 
 def network_environment(spec: PlacedModel, target: NodeTarget) -> dict[str, str]:

@@ -13,7 +13,7 @@ from inferplan.components.pod_parts import container_security, no_devices
 from inferplan.components.preheat.spec import PreheatSpec
 from inferplan.components.preheat.verify import ready_check
 from inferplan.components.serving.demand import Scratch
-from inferplan.components.serving.hardware import LOGS, on_gaudi
+from inferplan.components.serving.hardware import vendor_of
 from inferplan.components.serving.pod_settings import PodSettings
 from inferplan.components.sources import ModelMount, ModelSource
 from inferplan.images.catalogue import default_image
@@ -24,17 +24,16 @@ MODELS = "/models"
 ARTIFACTS = "/artifacts"
 FILES_VOLUME = "files"
 MODEL_VOLUME = "model"
-_LOGS_VOLUME = "habana-logs"
 
 
 def scratch(sizes: Scratch, target: NodeTarget) -> list[core.VolumeArgsDict]:
-    """Return the pod's own volumes: shared memory, temporary files, caches, and the logs of Gaudi's
-    software.
+    """Return the pod's own volumes: shared memory, temporary files, caches, and the logs of the
+    vendor's software.
     """
     disks = {
         "tmp": size_quantity(sizes.tmp),
         "cache": size_quantity(sizes.cache),
-        **({_LOGS_VOLUME: "1Gi"} if on_gaudi(target) else {}),
+        **dict.fromkeys(_log_directories(target), "1Gi"),
     }
     return [
         core.VolumeArgsDict(
@@ -52,11 +51,19 @@ def scratch(sizes: Scratch, target: NodeTarget) -> list[core.VolumeArgsDict]:
     ]
 
 
+def _log_directories(target: NodeTarget) -> dict[str, str]:
+    """Return the directory of the vendor's logs by the name of its volume."""
+    vendor = vendor_of(target)
+    if vendor is None or vendor.log_directory is None:
+        return {}
+    return {f"{vendor.name}-logs": vendor.log_directory}
+
+
 def scratch_mounts(spec: PodSettings, target: NodeTarget) -> list[core.VolumeMountArgsDict]:
     paths = {
         "shm": "/dev/shm",  # noqa: S108 - volumes of the pod's own, not the node's directories
         **spec.scratch_paths,
-        **({_LOGS_VOLUME: LOGS} if on_gaudi(target) else {}),
+        **_log_directories(target),
     }
     return [core.VolumeMountArgsDict(name=name, mount_path=path) for name, path in paths.items()]
 

@@ -29,7 +29,7 @@ from inferplan.components.serving.demand import (
     timing,
 )
 from inferplan.components.serving.engine import Site
-from inferplan.components.serving.hardware import gaudi_environment, network_environment, on_vendor
+from inferplan.components.serving.hardware import device_environment, network_environment, vendor_of
 from inferplan.components.serving.model_parts import PodModel, SizedModel, TimedModel
 from inferplan.components.serving.pod_settings import PodSettings
 from inferplan.components.serving.volumes import (
@@ -48,7 +48,7 @@ PRE_STOP = core.LifecycleArgsDict(
         sleep=core.SleepActionArgsDict(seconds=PRE_STOP_SECONDS)
     ),
 )
-_WARMUP_SECONDS = {"nvidia": 300, "habana": 3600}
+_WARMUP_SECONDS = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +130,9 @@ def budget(spec: TimedModel, target: NodeTarget) -> Timing:
     )
     warmup = spec.warmup_seconds
     if warmup is None:
-        warmup = _WARMUP_SECONDS[
-            "nvidia" if accelerator is None or not spec.warms_up else accelerator.vendor
-        ]
+        warmup = _WARMUP_SECONDS
+        if accelerator is not None and spec.warms_up:
+            warmup = accelerator.vendor.warmup_seconds
     return timing(
         model_bytes=bytes_of(spec.stored_files.size)
         if spec.stored_files and spec.stored_files.size
@@ -226,6 +226,7 @@ def placed(
 def _container(
     spec: PodModel, server: Server, *, target: NodeTarget, times: Timing
 ) -> core.ContainerArgsDict:
+    vendor = vendor_of(target)
     startup, readiness, liveness = _probes(server, times) if server.ports else (None, None, None)
     return present(
         core.ContainerArgsDict(
@@ -243,9 +244,7 @@ def _container(
             readiness_probe=readiness,
             liveness_probe=liveness,
             lifecycle=PRE_STOP,
-            # NVIDIA's container hook writes into the root file system when it adds the driver's
-            # libraries (kserve config-llm-template).
-            security_context=container_security(read_only_root=not on_vendor(target, "nvidia")),
+            security_context=container_security(read_only_root=not (vendor and vendor.writes_root)),
             volume_mounts=[*scratch_mounts(spec, target), *server.mounts, *extra_mounts(spec)],
         )
     )
@@ -312,7 +311,7 @@ def environment(
     }
     plain = {
         **base,
-        **gaudi_environment(spec.accelerators_per_pod, target),
+        **device_environment(spec.accelerators_per_pod, target),
         **network_environment(spec, target),
         **values,
         **spec.egress.environment(),

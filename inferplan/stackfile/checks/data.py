@@ -76,15 +76,18 @@ def _direct_errors(
     """Check a model whose engine reads `store` without a preheat."""
     path = ("models", name, model.stored_files_field, "store")
     source, pool = settings.storage[store], settings.node_pools.get(model.pool)
-    on_gaudi = pool is not None and pool.vendor == "habana"
+    vendor = None if pool is None else pool.vendor
     if source.is_volume:
         yield from _node_disk_pool_errors(name, model.pool, store, source, path)
         return
     problem = ""
     if not source.streamable:
         problem = f"is a store of kind {source.kind}, which engines cannot read directly"
-    elif on_gaudi:
-        problem = f"is an {source.kind} store, but the Gaudi images have no streaming loader"
+    elif vendor is not None and not vendor.streams:
+        problem = (
+            f"is an {source.kind} store, but the images for {pool and pool.accelerator} have no"
+            " streaming loader"
+        )
     elif not model.reads_buckets:
         problem = f"is an {source.kind} store, but {model.engine} reads this model from files"
     else:

@@ -18,11 +18,11 @@ _WRITTEN = re.compile(
 def errors(settings: StackSettings) -> Iterator[SpecError]:
     for name, model in settings.models.items():
         pool = settings.node_pools.get(model.pool)
-        on_gaudi = pool is not None and pool.vendor == "habana"
+        vendor = None if pool is None else pool.vendor
         volumes = [
             *model.scratch_paths.values(),
             "/dev/shm",  # noqa: S108 - paths in a container
-            *(["/var/log/habana_logs"] if on_gaudi else []),
+            *([vendor.log_directory] if vendor and vendor.log_directory else []),
         ]
         for path, key, text in free_values(model):
             for file in [] if _WRITTEN.search(key) else _PATH.findall(text):

@@ -138,13 +138,13 @@ def _engine(model: ModelSpec, target: NodeTarget, accelerator: Accelerator) -> I
 
 def _image(image: str, accelerator: Accelerator, engine: str) -> Iterator[SpecError]:
     vendor = vendor_of_image(image)
-    if vendor not in (None, accelerator.vendor):
+    if vendor not in (None, accelerator.vendor.name):
         problem = (
             f"{image!r} is built for accelerators of {vendor}, but {accelerator.name} is made by"
-            f" {accelerator.vendor}."
+            f" {accelerator.vendor.name}."
         )
         yield SpecError(
-            ("image",), f"{problem} Use an image for {accelerator.vendor}, or remove image."
+            ("image",), f"{problem} Use an image for {accelerator.vendor.name}, or remove image."
         )
     elif (unpaired := accelerator.unpaired(engine, image)) is not None:
         yield SpecError(("image",), unpaired)

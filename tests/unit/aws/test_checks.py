@@ -244,10 +244,11 @@ def test_every_ec2_machine_of_the_hardware_table_is_one_that_ec2_has():
 
 def test_what_is_emitted_is_in_the_table():
     from inferplan.components.platforms.aws.node_pool import _EFFECTS
-    from inferplan.components.platforms.aws.pool_parts import NVIDIA_AMIS, PLAIN_AMIS
+    from inferplan.components.platforms.aws.pool_parts import PLAIN_AMIS
+    from inferplan.hardware.accelerators import vendors
 
     assert set(_EFFECTS.values()) == set(aws_api().taint_effects)
-    assert {*NVIDIA_AMIS, *PLAIN_AMIS, "CUSTOM"} <= set(aws_api().ami_types)
+    assert {*vendors()["nvidia"].ami_types, *PLAIN_AMIS, "CUSTOM"} <= set(aws_api().ami_types)
     assert {"ON_DEMAND", "SPOT", "CAPACITY_BLOCK"} == set(aws_api().capacity_types)
     assert {"DEFAULT", "MINIMAL"} == set(aws_api().update_strategies)
 

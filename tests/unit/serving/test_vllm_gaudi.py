@@ -141,7 +141,7 @@ def test_the_tables_own_images_pair_and_belong_to_their_vendor():
         for engine, support in row.engines.items():
             if support.image is not None:
                 assert row.unpaired(engine, support.image) is None
-                assert vendor_of_image(support.image) == row.vendor
+                assert vendor_of_image(support.image) == row.vendor.name
     assert vendor_of_image("registry.example/own/vllm:1.0") is None
 
 

@@ -164,10 +164,9 @@ def check_images(account: ExaminedAccount) -> Iterator[Finding]:
                 f"aws ec2 describe-images --region {account.region} --owners self amazon --filters"
                 " Name=name,Values='*eks*'"
             )
-            # EKS has no image for Gaudi.
             usual = (
                 own
-                if account.world.pools[name].vendor == "habana"
+                if (vendor := account.world.pools[name].vendor) and not vendor.ami_types
                 else f"remove nodePools.{name}.amiId && remove nodePools.{name}.amiType"
             )
             yield error(f"pool {name}: image {image} is not available in {account.region}", usual)

@@ -44,7 +44,10 @@ def preferred(pool: EksPoolFields, *, keeps_models: bool = False) -> tuple[NodeK
 # above; "Manage EFA devices on Amazon EKS", read 2026-11: EFA only with every interface of type
 # EFA, and no placement groups).
 _OBSTACLES: tuple[tuple[Callable[[EksPoolFields], bool], str], ...] = (
-    (lambda pool: pool.vendor == "habana", "EKS Auto Mode has no driver for Gaudi"),
+    (
+        lambda pool: pool.vendor is not None and not pool.vendor.auto_mode,
+        "EKS Auto Mode has no driver for its accelerators",
+    ),
     (
         lambda pool: pool.ami_type is not None or pool.ami_id is not None,
         "EKS Auto Mode selects the image itself, so amiType has no effect",

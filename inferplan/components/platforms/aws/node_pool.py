@@ -243,7 +243,7 @@ def _from_zero(spec: EksPool, target: NodeTarget) -> dict[str, str]:
     cloudprovider/aws/aws_manager.go, read 2026-11).
     """
     offered = {EPHEMERAL_STORAGE: target.capacity.ephemeral_storage_bytes}
-    if target.accelerator is not None and target.accelerator.vendor != "nvidia":
+    if target.accelerator is not None and not target.accelerator.vendor.autoscaler_label:
         offered[target.accelerator.resource] = target.capacity.accelerators
     offered[HUGEPAGES] = spec.hugepages_bytes
     offered[EFA_RESOURCE] = target.capacity.efa

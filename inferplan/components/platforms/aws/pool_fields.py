@@ -155,10 +155,8 @@ class EksPoolFields(Pool):
         plain = (
             "AL2023_ARM_64_STANDARD" if self.architecture == "arm64" else "AL2023_x86_64_STANDARD"
         )
-        return (
-            self.ami_type
-            or {"nvidia": "AL2023_x86_64_NVIDIA", "habana": "CUSTOM", None: plain}[self.vendor]
-        )
+        images = (plain,) if self.vendor is None else (*self.vendor.ami_types, "CUSTOM")
+        return self.ami_type or images[0]
 
     @property
     def architecture(self) -> str:
@@ -202,7 +200,7 @@ class EksPoolFields(Pool):
         vendor = (
             ()
             if self.hardware is None or self.is_bottlerocket or self.is_auto_mode
-            else (self.hardware.vendor,)
+            else (self.hardware.vendor.name,)
         )
         return (*vendor, *(("efa",) if self.efa else ()))
 
@@ -251,7 +249,7 @@ class EksPoolFields(Pool):
             **self.labels,
             **(
                 {GPU_LABEL: hardware.name}
-                if hardware is not None and hardware.vendor == "nvidia"
+                if hardware is not None and hardware.vendor.autoscaler_label
                 else {}
             ),
         }

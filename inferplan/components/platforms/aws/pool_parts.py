@@ -8,14 +8,10 @@ from pydantic import AfterValidator, Field, StringConstraints
 from inferplan.components.nodes.pool import MOST_NODES, Zone
 from inferplan.components.platforms.aws import aws_api
 from inferplan.components.spec import Bytes, Spec, rule
+from inferplan.hardware.accelerators import vendors
 
 PLAIN_AMIS = ("AL2023_x86_64_STANDARD", "BOTTLEROCKET_x86_64", "BOTTLEROCKET_x86_64_FIPS")
 ARM_AMIS = ("AL2023_ARM_64_STANDARD", "BOTTLEROCKET_ARM_64", "BOTTLEROCKET_ARM_64_FIPS")
-NVIDIA_AMIS = (
-    "AL2023_x86_64_NVIDIA",
-    "BOTTLEROCKET_x86_64_NVIDIA",
-    "BOTTLEROCKET_x86_64_NVIDIA_FIPS",
-)
 SubnetId = Annotated[
     str,
     StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$"),
@@ -38,7 +34,8 @@ def supported_ami(ami: str) -> str:
             " AL2023_x86_64_NVIDIA or a BOTTLEROCKET type."
         )
     types = aws_api.one_of(ami, aws_api.aws_api().ami_types, "AMI type")
-    ours = (*PLAIN_AMIS, *ARM_AMIS, *NVIDIA_AMIS, "CUSTOM")
+    with_drivers = (image for vendor in vendors().values() for image in vendor.ami_types)
+    ours = (*PLAIN_AMIS, *ARM_AMIS, *with_drivers, "CUSTOM")
     if types not in ours:
         raise ValueError(
             f"{ami!r} is for instance types that pools do not support (ARM with GPUs, Neuron or"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from inferplan.components.platforms.aws import aws_api
 from inferplan.components.platforms.aws.pool_fields import EksPoolFields
-from inferplan.components.platforms.aws.pool_parts import ARM_AMIS, NVIDIA_AMIS, PLAIN_AMIS
+from inferplan.components.platforms.aws.pool_parts import ARM_AMIS, PLAIN_AMIS
 from inferplan.components.platforms.platform import Sections
 from inferplan.components.spec import FieldError, duplicates, rule
 from inferplan.hardware import machines
@@ -152,9 +152,7 @@ def _image_errors(pool: EksPool) -> Iterator[str]:
             " releaseVersion."
         )
     plain = ARM_AMIS if pool.architecture == "arm64" else PLAIN_AMIS
-    fitting = {"nvidia": (*NVIDIA_AMIS, "CUSTOM"), "habana": ("CUSTOM",), None: (*plain, "CUSTOM")}[
-        pool.vendor
-    ]
+    fitting = (*(plain if pool.vendor is None else pool.vendor.ami_types), "CUSTOM")
     if pool.ami not in fitting:
         cause = (
             f"has no driver for {pool.accelerator}"

@@ -12,7 +12,7 @@ import pulumi
 from inferplan.components.handles import Endpoint, SecretRef
 from inferplan.components.serving import workload
 from inferplan.components.serving.engine import Site, mounted_weights
-from inferplan.components.serving.hardware import on_gaudi, torch_environment
+from inferplan.components.serving.hardware import torch_environment, vendor_of
 from inferplan.components.serving.model_service import ModelService
 from inferplan.components.serving.pytriton.spec import PyTritonSpec
 from inferplan.components.serving.triton.service import GUARDED, KEY_VARIABLE, LIVE, triton_endpoint
@@ -123,7 +123,7 @@ def settings(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str) -> d
     return {
         "name": spec.model_name,
         "weights": weights,
-        "device": "hpu" if on_gaudi(site.target) else "cuda:0",
+        "device": vendor.torch_device if (vendor := vendor_of(site.target)) else "cuda:0",
         "generator": f"{scripts}/{_GENERATOR}"
         if spec.generator_file is None
         else f"{weights}/{spec.generator_file}",

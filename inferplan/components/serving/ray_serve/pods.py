@@ -8,11 +8,11 @@ import pulumi
 
 from inferplan.components.fields import present
 from inferplan.components.kubernetes import core
-from inferplan.components.pod_parts import NO_DEVICES, container_security, pod_security
+from inferplan.components.pod_parts import container_security, no_device_variables, pod_security
 from inferplan.components.serving import workload
 from inferplan.components.serving.demand import Scratch, replica_scratch, scratch_of
 from inferplan.components.serving.engine import Site
-from inferplan.components.serving.hardware import on_vendor
+from inferplan.components.serving.hardware import vendor_of
 from inferplan.components.serving.ray_serve.spec import RayServeSpec
 from inferplan.components.serving.vllm.engine_args import VLLM_ENVIRONMENT
 from inferplan.components.serving.volumes import (
@@ -70,7 +70,7 @@ def head_pod(
         },
         limits={"memory": memory},
     )
-    # An image for GPUs claims all of them: without NO_DEVICES the head would see, and offer, those
+    # An image for GPUs claims all of them: without these variables the head would see, and offer, those
     # of other pods. Ray writes below its home and /tmp/ray only, which are volumes (Ray 2.60
     # started with a read-only root, 2026-11).
     container = _container(
@@ -80,7 +80,7 @@ def head_pod(
         site,
         weights,
         ports=_HEAD_PORTS,
-        env=NO_DEVICES,
+        env=no_device_variables(),
         read_only_root=True,
     )
     container["resources"] = resources
@@ -96,8 +96,8 @@ def worker_pod(
     weights: ModelMount | None,
     service_account: pulumi.Input[str],
 ) -> core.PodTemplateSpecArgsDict:
-    # NVIDIA's container hook writes into the root file system when it adds the driver's libraries.
-    read_only_root = not on_vendor(site.target, "nvidia")
+    vendor = vendor_of(site.target)
+    read_only_root = vendor is None or not vendor.writes_root
     container = _container(
         "ray-worker",
         name,

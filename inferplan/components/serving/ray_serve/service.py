@@ -18,7 +18,7 @@ from inferplan.components.pod_parts import container_security
 from inferplan.components.serving import workload
 from inferplan.components.serving.engine import Site, mounted_weights
 from inferplan.components.serving.groups import pod_edges
-from inferplan.components.serving.hardware import on_gaudi
+from inferplan.components.serving.hardware import vendor_of
 from inferplan.components.serving.model_service import MODEL_SERVICE, gated
 from inferplan.components.serving.ray_serve.applications import CustomApplication
 from inferplan.components.serving.ray_serve.pods import head_pod, worker_pod
@@ -138,7 +138,8 @@ def ray_service(
 ) -> dict[str, Any]:
     import yaml
 
-    resource = "HPU" if on_gaudi(site.target) else "GPU"
+    vendor = vendor_of(site.target)
+    resource = "GPU" if vendor is None else vendor.ray_resource
     config = serve_config(
         name, spec.scaled_applications, weights=f"{MODELS}/{name}", resource=resource
     )

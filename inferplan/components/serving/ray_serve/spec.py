@@ -253,7 +253,7 @@ class RayServeSpec(ServedModel):
             )
         if (
             target.accelerator is not None
-            and target.accelerator.vendor != "nvidia"
+            and target.accelerator.vendor.ray_resource != "GPU"
             and self.takes_prompts
         ):
             yield SpecError(

@@ -281,7 +281,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
         """Yield accelerators that TensorRT-LLM no longer supports, images that cannot serve the
         model, and a build larger than a node.
         """
-        if target.accelerator is None or target.accelerator.vendor != "nvidia":
+        if target.accelerator is None or target.accelerator.engine("tensorrt-llm").refusal:
             return
         compute = target.accelerator.compute
         if compute is not None and float(compute) < _OLDEST_COMPUTE:

@@ -5,7 +5,6 @@ and instances that fit them.
 from collections.abc import Collection, Iterator, Mapping
 
 from inferplan.components.handles import NodeTarget
-from inferplan.components.serving.hardware import on_gaudi
 from inferplan.components.serving.triton import builds
 from inferplan.components.serving.triton.models import ExecutedModel, FileModel, RepositoryModel
 from inferplan.components.serving.triton.text_models import VllmModel
@@ -27,10 +26,10 @@ def pool_errors(
     """
     if target.accelerator is None:
         return
-    gaudi = on_gaudi(target)
+    assigned = target.accelerator.vendor.triton_kind is not None
     vllm = [name for name, model in models.items() if isinstance(model, VllmModel)]
     executed = {name: model for name, model in models.items() if isinstance(model, ExecutedModel)}
-    for name in vllm if gaudi else ():
+    for name in () if assigned else vllm:
         yield SpecError(
             ("repository", name, "kind"),
             f"Triton's vllm backend has no build for {target.accelerator.name}: its last one was"
@@ -40,7 +39,7 @@ def pool_errors(
     yield from _backend_errors(
         executed,
         image or builds.in_build(target.accelerator.engine("triton").image or "", build),
-        gaudi=gaudi,
+        assigned=assigned,
     )
     if image is not None:
         needs_vllm = bool(vllm) or "vllm" in libraries
@@ -52,21 +51,21 @@ def pool_errors(
         for name, model in executed.items()
         if model.on_accelerators
     }
-    yield from _instance_errors(instances, accelerators, target, gaudi=gaudi)
+    yield from _instance_errors(instances, accelerators, target, assigned=assigned)
 
 
 def _instance_errors(
-    instances: Mapping[str, int], accelerators: int, target: NodeTarget, *, gaudi: bool
+    instances: Mapping[str, int], accelerators: int, target: NodeTarget, *, assigned: bool
 ) -> Iterator[SpecError]:
     for name, count in instances.items():
-        if not gaudi and count % accelerators:
+        if assigned and count % accelerators:
             yield SpecError(
                 ("repository", name, "instances"),
                 f"{count} instances cannot be spread over {accelerators} accelerators evenly. "
                 f"Write a multiple of {accelerators}, or set accelerators",
             )
     needed = sum(instances.values())
-    if gaudi and needed > accelerators:
+    if not assigned and needed > accelerators:
         remedy = (
             f"Set accelerators: {needed}, or fewer instances"
             if needed <= target.capacity.accelerators
@@ -81,15 +80,15 @@ def _instance_errors(
 
 
 def _backend_errors(
-    models: Mapping[str, ExecutedModel], image: str, *, gaudi: bool
+    models: Mapping[str, ExecutedModel], image: str, *, assigned: bool
 ) -> Iterator[SpecError]:
     """Check that the accelerators and `image` have the backends of `models`."""
     backends = backends_of(image)
     for name, model in models.items():
-        if gaudi and model.on_accelerators and model.backend != "python":
+        if not assigned and model.on_accelerators and model.backend != "python":
             yield SpecError(
                 ("repository", name, "device"),
-                f"The {model.backend} backend has no build for Gaudi. Use device: cpu, or a pool of"
+                f"The {model.backend} backend has no build for these accelerators. Use device: cpu, or a pool of"
                 " NVIDIA accelerators",
             )
         elif isinstance(model, FileModel) and backends and model.backend not in backends:

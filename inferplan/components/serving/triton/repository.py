@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any, assert_never
 
 from inferplan.components.handles import NodeTarget
-from inferplan.components.serving.hardware import on_vendor
+from inferplan.components.serving.hardware import vendor_of
 from inferplan.components.serving.remote_code import ReviewedCode
 from inferplan.components.serving.triton.ensemble import EnsembleModel
 from inferplan.components.serving.triton.messages import text_of
@@ -102,7 +102,8 @@ def _config(
                 {} if model.file is None else {"file": f"{weights}/{model.file}"},
             )
         case TextGenerationModel():
-            device = "cuda" if target.accelerator is None or on_vendor(target, "nvidia") else "hpu"
+            vendor = vendor_of(target)
+            device = "cuda" if vendor is None else vendor.device
             own = {
                 "weights": weights,
                 "max_tokens": str(model.max_tokens),
@@ -161,9 +162,10 @@ def _executed(
 def _instances(model: ExecutedModel, spec: TritonServed, target: NodeTarget) -> dict[str, Any]:
     accelerators = spec.accelerators_per_pod
     count = model.instances or (accelerators if model.on_accelerators else 1)
-    if model.on_accelerators and on_vendor(target, "nvidia"):
+    vendor = vendor_of(target)
+    if model.on_accelerators and vendor is not None and vendor.triton_kind is not None:
         group = {
-            "kind": "KIND_GPU",
+            "kind": vendor.triton_kind,
             "count": count // accelerators,
             "gpus": list(range(accelerators)),
         }

@@ -114,11 +114,10 @@ class VllmEngineArgs(ParallelSizes):
 def defaults_on(accelerator: Accelerator | None) -> dict[str, str | int | float]:
     if accelerator is None:
         return {}
-    if accelerator.vendor == "habana":
-        # The values of every configuration that vllm-gaudi lists as validated (README and .cd/,
-        # 2026-08).
-        return {"dtype": "bfloat16", "block_size": 128}
-    return {} if accelerator.bfloat16 else {"dtype": "half"}
+    return {
+        **({} if accelerator.bfloat16 else {"dtype": "half"}),
+        **accelerator.vendor.vllm_defaults,
+    }
 
 
 def reject_arguments(

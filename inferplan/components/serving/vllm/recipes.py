@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from inferplan.components.kubernetes import core
-from inferplan.components.pod_parts import NO_DEVICES, container_security, environment
+from inferplan.components.pod_parts import container_security, environment, no_device_variables
 from inferplan.components.serving import workload
 from inferplan.components.serving.demand import SIDECAR
 from inferplan.components.serving.vllm.payload.recipes import RESTORED
@@ -66,7 +66,7 @@ def _sidecar(image: str | None, user: int, folder: str) -> core.ContainerArgsDic
             period_seconds=2,
             failure_threshold=900,
         ),
-        env=environment({**NO_DEVICES, **_SIDECAR_ENVIRONMENT}),
+        env=environment({**no_device_variables(), **_SIDECAR_ENVIRONMENT}),
         resources=core.ResourceRequirementsArgsDict(
             requests=SIDECAR, limits={"memory": SIDECAR["memory"]}
         ),

@@ -11,7 +11,7 @@ from inferplan.components.pod_parts import CA_FILE, ca_mount, ca_volume
 from inferplan.components.serving import groups, workload
 from inferplan.components.serving.demand import demand_of
 from inferplan.components.serving.engine import Site, TraceSink, openai_endpoint
-from inferplan.components.serving.hardware import on_gaudi
+from inferplan.components.serving.hardware import vendor_of
 from inferplan.components.serving.model_service import ModelService
 from inferplan.components.serving.vllm import recipes
 from inferplan.components.serving.vllm.engine_args import VLLM_ENVIRONMENT, VLLM_OPTIONS
@@ -163,7 +163,8 @@ def _rank(spec: VllmSpec, rank: str) -> list[str]:
 
 
 def _engine_environment(spec: VllmSpec, target: NodeTarget) -> dict[str, str]:
-    if not on_gaudi(target):
+    vendor = vendor_of(target)
+    if vendor is None or not vendor.compiles_graphs:
         return VLLM_ENVIRONMENT
     return (
         VLLM_ENVIRONMENT

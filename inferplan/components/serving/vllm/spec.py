@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.components.handles import NodeTarget
 from inferplan.components.naming import content_key
-from inferplan.components.serving.hardware import on_gaudi
+from inferplan.components.serving.hardware import vendor_of
 from inferplan.components.serving.parallel import ShardedModel
 from inferplan.components.serving.remote_code import ReviewedCode
 from inferplan.components.serving.scaling_spec import (
@@ -190,7 +190,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         accelerators, sizes and data types.
         """
         kept = self.preheat is not None and self.warms_up and RECIPE_VARIABLE not in self.env
-        if not kept or target.accelerator is None or not on_gaudi(target):
+        if not kept or target.accelerator is None or not target.accelerator.vendor.compiles_graphs:
             return None
         shape = (
             self.tensor_parallel_size,
@@ -218,7 +218,8 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         """Yield settings that only Gaudi reads, and replicas over several nodes where that does not
         work or is not needed.
         """
-        if self.gaudi is not None and not on_gaudi(target):
+        vendor = vendor_of(target)
+        if self.gaudi is not None and not (vendor and vendor.compiles_graphs):
             title = "no accelerator" if target.accelerator is None else target.accelerator.title
             yield SpecError(
                 ("gaudi",),
@@ -227,7 +228,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
             )
         if self.nnodes == 1:
             return
-        if on_gaudi(target):
+        if vendor is not None and not vendor.spans_nodes:
             yield SpecError(
                 ("nnodes",),
                 "vLLM over several nodes is not validated on Gaudi (vllm-gaudi 0.26.0). Shard over"
