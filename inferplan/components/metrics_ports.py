@@ -1,4 +1,4 @@
-"""Where the pods of the gateway and of preheats answer Prometheus."""
+"""The ports at which pods of the gateway and of preheats answer Prometheus."""
 
 STATUS_PORT = 8081
 METRICS_PORT, METRICS_PATH = 9091, "/metrics"

@@ -1,4 +1,4 @@
-"""Where model files are, as pods see it: the contract of a store's handle, and the kinds of stores.
+"""Places of model files, as pods see them: the contract of a store's handle, and the kinds of stores.
 
 A source answers for its volume, its servers, its credentials, the variables of its readers and the
 program that copies from it. Nothing else asks which kind it is.

@@ -69,12 +69,11 @@ def command(engine: Pulumi, *words: str, kill_after: float | None = None) -> tup
 
 def plugins(engine: Pulumi) -> list[str]:
     """The processes that engines of this test's runs started and that still run."""
-    state, found = engine.environment["INFERPLAN_STATE_DIR"], []
+    state, running = engine.environment["INFERPLAN_STATE_DIR"], []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            variables = dict(
-                each.partition("=")[::2] for each in (folder / "environ").read_text().split("\0")
-            )
+            entries = (folder / "environ").read_text().split("\0")
+            variables = {name: value for name, _, value in (e.partition("=") for e in entries)}
             words = (folder / "cmdline").read_text().split("\0")
         except (OSError, UnicodeDecodeError):
             continue
@@ -83,8 +82,8 @@ def plugins(engine: Pulumi) -> list[str]:
             and variables.get("INFERPLAN_STATE_DIR") == state
             and "pulumi-" in words[0]
         ):
-            found.append(" ".join(words))
-    return found
+            running.append(" ".join(words))
+    return running
 
 
 def cut_attributes(engine: Pulumi) -> None:

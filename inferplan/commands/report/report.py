@@ -305,7 +305,7 @@ class Change:
 
     def _text(self, revision: str, path: str) -> str | None:
         """The text of the file `path` at `revision`, of the working tree for ""; None where there
-        is no such file.
+        does not exist.
         """
         if revision:
             shown = git(self.root, "show", f"{revision}:{path}")

@@ -142,7 +142,7 @@ def network_interfaces(
     spec: EksPool, groups: list[pulumi.Input[str]]
 ) -> list[ec2.LaunchTemplateNetworkInterfaceArgsDict]:
     """Return the primary interface, which carries IP, and one EFA-only interface on each network
-    card that takes one.
+    network interface that takes one.
 
     On network card 0 the EFA-only interface is the second device, elsewhere the first; it takes no
     address of the subnet (EC2 user guide, "Maximize network bandwidth on instances with multiple
