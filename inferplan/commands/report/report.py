@@ -304,8 +304,8 @@ class Change:
         return settings
 
     def _text(self, revision: str, path: str) -> str | None:
-        """The text of the file `path` at `revision`, of the working tree for ""; None where there
-        does not exist.
+        """The text of the file `path` at `revision`, of the working tree for ""; None if there
+        is none.
         """
         if revision:
             shown = git(self.root, "show", f"{revision}:{path}")

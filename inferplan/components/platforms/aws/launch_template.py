@@ -141,8 +141,8 @@ def _placement(name: str, spec: EksPool, opts: pulumi.ResourceOptions) -> dict[s
 def network_interfaces(
     spec: EksPool, groups: list[pulumi.Input[str]]
 ) -> list[ec2.LaunchTemplateNetworkInterfaceArgsDict]:
-    """Return the primary interface, which carries IP, and one EFA-only interface on each network
-    network interface that takes one.
+    """Return the primary interface, which carries IP, and one EFA-only interface on each
+    network card that takes one.
 
     On network card 0 the EFA-only interface is the second device, elsewhere the first; it takes no
     address of the subnet (EC2 user guide, "Maximize network bandwidth on instances with multiple
