@@ -119,6 +119,19 @@ def test_a_store_answers_for_its_readers(tmp_path):
     assert [each["port"] for each in rule["ports"]] == [8443]
 
 
+def test_a_vendor_answers_for_its_devices(tmp_path):
+    copy = follow("vendor", tmp_path)
+    pod = planned(copy, "quartz", DEPLOYMENT)["prism"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    env = {each["name"]: each.get("value") for each in container["env"]}
+    assert container["resources"]["limits"]["quartz.example/q"] == "2"
+    assert pod["runtimeClassName"] == "quartz"
+    assert (env["QUARTZ_LOGS"], env["QUARTZ_RING"]) == ("/var/log/quartz", "1")
+    assert "HABANA_LOGS" not in env
+    assert {"name": "quartz-logs", "mountPath": "/var/log/quartz"} in container["volumeMounts"]
+    assert "quartz.example/q" in {each["key"] for each in pod["tolerations"]}
+
+
 @pytest.mark.full
 def test_a_gateway_replaces_the_proxy(tmp_path):
     copy = follow("gateway", tmp_path)
