@@ -124,10 +124,10 @@ def refusal_events(stack: str, message: str) -> bytes:
 def over_budget(states: States) -> str:
     if "inferplan:budget" not in states.config:
         return ""  # prices take 50 ms to import
+    from inferplan.capacity.budget import budget_of, over_budget
+    from inferplan.capacity.cost import monthly_cost
+    from inferplan.capacity.declared import Declared
     from inferplan.pulumi_engine.reading.events import STACK_TYPE
-    from inferplan.review.capacity.declared import Declared
-    from inferplan.review.cost.budget import budget_of, over_budget
-    from inferplan.review.cost.cost import monthly_cost
 
     budget = budget_of(dict(states.config))
     if budget is None:

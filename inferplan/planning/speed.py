@@ -62,8 +62,8 @@ def read_speed(stack: str, before: Subjects, after: Subjects) -> SpeedReview:
 
     if not (has_traffic(before) or has_traffic(after)):
         return SpeedReview()
+    from inferplan.planning.speed_review import review
     from inferplan.predict.forecast import forecasts
-    from inferplan.predict.words import review
 
     root = project_root()
     profiles = profile_files(root, stack)
@@ -71,7 +71,7 @@ def read_speed(stack: str, before: Subjects, after: Subjects) -> SpeedReview:
     paths = sorted((root / "incidents" / stack).glob("*.toml"))
     if not paths:
         return reviewed
-    from inferplan.predict.incidents import with_incidents
+    from inferplan.planning.speed_review import with_incidents
 
     incidents = [incident_at(each, short_path(each)) for each in paths]
     played = (

@@ -3,23 +3,19 @@ docs/prediction.md describes the format.
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from inferplan.documents.text import clean
 from inferplan.predict.arrays import np
 from inferplan.predict.forecast import objective_of, replica_of, traffic_of
 from inferplan.predict.library import UnknownSpeedError
 from inferplan.predict.profiles import first_problem
 from inferplan.predict.simulation import SIGNALS, Event, Number, Outcome, Part, Simulation, rule_of
 from inferplan.predict.traces import Trace
-from inferplan.predict.words import risk, table_of, turn
-from inferplan.review.speed import SpeedReview
-from inferplan.review.steps.kinds import DISRUPTIVE
 
 
 class IncidentError(UnknownSpeedError):
@@ -141,37 +137,3 @@ def _multiplied(trace: Trace, start: float, end: float, factor: float) -> Trace:
         times[order],
         *(np.concatenate([own, own[chosen]])[order] for own in (trace.prompts, trace.answers)),
     )
-
-
-def with_incidents(
-    reviewed: SpeedReview, played: Iterable[tuple[Incident, *tuple[Outcome | str, ...]]]
-) -> SpeedReview:
-    """`reviewed` with the incidents that were played before and after the change: their outcomes,
-    or why there is none. A broken limit is a risk.
-    """
-    rows, risks = [], list(reviewed.risks)
-    for incident, *outcomes in played:
-        sides = [
-            ("", each) if isinstance(each, str) else (f"{each.lost:,}", f"{each.late_percent:.1f}%")
-            for each in outcomes
-        ]
-        rows.append(
-            (
-                clean(incident.name),
-                clean(incident.model),
-                *(turn(clean(was), clean(will)) for was, will in zip(*sides, strict=True)),
-            )
-        )
-        if not isinstance(outcomes[1], str) and (cause := incident.broken(outcomes[1])):
-            consequence = "the incident that this file repeats would hurt users again"
-            risks.append(
-                risk(
-                    incident.model,
-                    f"does not survive incident {clean(incident.name)}",
-                    cause,
-                    consequence,
-                    DISRUPTIVE,
-                )
-            )
-    table = table_of("Incidents", ("incident", "model", "requests lost", "requests late"), rows)
-    return SpeedReview((*reviewed.tables, table), tuple(risks))

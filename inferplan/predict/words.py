@@ -1,14 +1,9 @@
-"""Forecasts in words: tables of plans, and the sentence, the table and the risks of a report."""
+"""Forecasts in words: the rows and the sentences of a plan."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from inferplan.documents.text import clean
 from inferplan.predict.forecast import Forecast
-from inferplan.review.figures import Table
-from inferplan.review.speed import SpeedReview
-from inferplan.review.steps.kinds import CRITICAL, DISRUPTIVE
-from inferplan.review.steps.risk import Risk
 
 COLUMNS = (
     "model",
@@ -21,7 +16,7 @@ COLUMNS = (
     "$ per 1M tokens",
     "source",
 )
-_UNKNOWN = "unknown"
+UNKNOWN = "unknown"
 
 
 def row(each: Forecast) -> tuple[str, ...]:
@@ -29,9 +24,9 @@ def row(each: Forecast) -> tuple[str, ...]:
     of the answers of one replica.
     """
     if each.source == "unknown":
-        return (each.model, *(_UNKNOWN,) * (len(COLUMNS) - 1))
+        return (each.model, *(UNKNOWN,) * (len(COLUMNS) - 1))
     memory, speed = each.memory, each.speed
-    parts = _UNKNOWN
+    parts = UNKNOWN
     if memory is not None:
         left = max(memory.capacity - memory.weights - memory.other, 0)
         parts = (
@@ -42,10 +37,10 @@ def row(each: Forecast) -> tuple[str, ...]:
     return (
         each.model,
         parts,
-        _UNKNOWN if each.sequences is None else f"{each.sequences:,}",
+        UNKNOWN if each.sequences is None else f"{each.sequences:,}",
         *times,
-        _UNKNOWN if each.tokens_per_second is None else f"{each.tokens_per_second:,.0f}",
-        _UNKNOWN if each.utilization is None else f"{each.utilization:.0%}",
+        UNKNOWN if each.tokens_per_second is None else f"{each.tokens_per_second:,.0f}",
+        UNKNOWN if each.utilization is None else f"{each.utilization:.0%}",
         "no price" if each.dollars is None else f"${each.dollars:,.2f}",
         each.source,
     )
@@ -57,7 +52,7 @@ def notes(forecasts: Sequence[Forecast]) -> Iterator[str]:
         models = [each for each in forecasts if each.basis == basis]
         yield (
             f"{', '.join(each.model for each in models)}: {models[0].source} by"
-            f" {basis}{_error(models[0])}"
+            f" {basis}{error_of(models[0])}"
         )
     for each in forecasts:
         if each.source == "unknown":
@@ -67,10 +62,10 @@ def notes(forecasts: Sequence[Forecast]) -> Iterator[str]:
         if each.fatal:
             yield f"{each.model} does not fit: {each.fatal}"
         yield from (f"{each.model}: {problem}" for problem in each.problems)
-        yield from (f"{each.model}: {text}" for _, text in _misses(each))
+        yield from (f"{each.model}: {text}" for _, text in misses(each))
 
 
-def _error(each: Forecast) -> str:
+def error_of(each: Forecast) -> str:
     if each.band is None:
         return ""
     where = "on this accelerator" if each.band.exact else "on any accelerator"
@@ -86,7 +81,7 @@ def _time(each: Forecast | None, name: str) -> float:
     """
     if (
         each is None
-        or each.source == _UNKNOWN
+        or each.source == UNKNOWN
         or each.fatal
         or getattr(each.objective, name) is None
     ):
@@ -94,7 +89,7 @@ def _time(each: Forecast | None, name: str) -> float:
     return math.inf if each.speed is None else getattr(each.speed, name)
 
 
-def _misses(each: Forecast, old: Forecast | None = None) -> Iterator[tuple[str, str]]:
+def misses(each: Forecast, old: Forecast | None = None) -> Iterator[tuple[str, str]]:
     """The title and the sentence for each time (TTFT, ITL) that misses its objective by more than
     the error band.
     """
@@ -116,81 +111,6 @@ def _misses(each: Forecast, old: Forecast | None = None) -> Iterator[tuple[str, 
                     f" {seconds(limit)} is missed"
                 ),
             )
-
-
-def review(before: Sequence[Forecast], after: Sequence[Forecast]) -> SpeedReview:
-    """Return the table and the risks of a change of forecasts. A missed objective is a risk also if
-    it was missed before.
-    """
-    if not (before or after):
-        return SpeedReview()
-    was = {each.model: each for each in before}
-    pairs = [(was.get(each.model), each) for each in after]
-    rows = [
-        [
-            turn(clean(first), clean(cell))
-            for first, cell in zip(
-                row(old) if old else ("",) * len(COLUMNS), row(each), strict=True
-            )
-        ]
-        for old, each in pairs
-    ]
-    table = table_of("Speed and capacity", COLUMNS, rows, map(clean, notes(after)))
-    return SpeedReview((table,), tuple(risk for old, each in pairs for risk in _risks(old, each)))
-
-
-def table_of(
-    title: str, columns: tuple[str, ...], rows: Iterable[Sequence[str]], texts: Iterable[str] = ()
-) -> Table:
-    cells = tuple(map(tuple, rows))
-    changed = any("→" in cell for each in cells for cell in each)
-    return Table(title=title, columns=columns, rows=cells, notes=tuple(texts), changed=changed)
-
-
-def turn(was: str, will: str) -> str:
-    return will if was in ("", will) else f"{was} → {will}"
-
-
-def _risks(old: Forecast | None, each: Forecast) -> Iterator[Risk]:
-    if each.fatal:
-        yield risk(each.model, "does not fit", each.fatal, "the servers do not start", CRITICAL)
-    for problem in each.problems:
-        yield risk(
-            each.model,
-            "cannot serve its context length",
-            problem,
-            "the servers do not start, or reject such requests",
-            DISRUPTIVE,
-        )
-    for title, text in _misses(each, old):
-        yield risk(
-            each.model,
-            f"misses its objective of {title}",
-            text,
-            f"{each.source} by {each.basis}{_error(each)}",
-            DISRUPTIVE,
-        )
-    if each.source == _UNKNOWN and old is not None and old.source != _UNKNOWN:
-        yield risk(
-            each.model,
-            "loses its forecast",
-            each.reason,
-            "nothing says whether the objective still holds",
-            DISRUPTIVE,
-        )
-
-
-def risk(model: str, what: str, cause: str, consequence: str, weight: int) -> Risk:
-    name = clean(model)
-    return Risk(
-        weight=weight,
-        what=what,
-        kind="model",
-        name=name,
-        urn=f"model {name}",
-        cause=clean(cause),
-        consequence=clean(consequence),
-    )
 
 
 def seconds(value: float) -> str:

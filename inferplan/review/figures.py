@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from inferplan.capacity.budget import budget_of, over_budget, usd
+from inferplan.capacity.capacity import PoolCapacity, pools
+from inferplan.capacity.cost import Cost, CostLine, monthly_cost
+from inferplan.capacity.increase import increase
 from inferplan.documents.text import clean, joined
 from inferplan.hardware.prices import price_list
-from inferplan.review.capacity.capacity import PoolCapacity, pools
-from inferplan.review.capacity.declared import declared, whole
-from inferplan.review.capacity.rollout import Rollout, rollouts
-from inferplan.review.cost.budget import budget_of, over_budget, usd
-from inferplan.review.cost.cost import Cost, CostLine, monthly_cost
-from inferplan.review.cost.increase import increase
+from inferplan.review.reading.declared import declared, whole
 from inferplan.review.reading.preview import Preview
+from inferplan.review.rollout import Rollout, rollouts
 
 _MOST_UNPRICED = 12
 

@@ -62,13 +62,15 @@ def test_settings_of_stacks_and_compiled_files_do_not_count(copied):
         ),
         lambda pack: (pack / "rules" / "unseen_kinds.toml").unlink(),
         lambda pack: (pack / "subjects" / "extra.py").write_text("import os\n"),
-        lambda pack: (pack.parent / "operations" / "reporting" / "policy_check.py").write_text(
+        lambda pack: (pack.parent / "planning" / "policy_check.py").write_text(
             "def stack_of(recording): return []\n"
         ),
-        lambda pack: (pack.parent / "rehearsal" / "engine" / "wire" / "values.py").write_text(
+        lambda pack: (pack.parent / "pulumi_engine" / "values.py").write_text(
             "def reveal(value): return {}\n"
         ),
-        lambda pack: (pack.parent / "cli" / "check.py").write_text("def command(): pass\n"),
+        lambda pack: (pack.parent / "commands" / "check" / "command.py").write_text(
+            "def command(): pass\n"
+        ),
         lambda pack: (pack.parent / "kube" / "quantity.py").write_text(
             "def amount(*_): return 0\n"
         ),
@@ -98,7 +100,7 @@ def test_all_that_the_pack_imports_belongs_to_its_identity():
             waiting += [each for each in _imports(modules[name]) if each in modules]
     files = {modules[name].relative_to(ROOM).as_posix() for name in seen}
     assert {name for name in files if not is_source(name)} == set()
-    assert any(name.startswith("review/") for name in files)
+    assert any(name.startswith("capacity/") for name in files)
 
 
 def _imports(path):

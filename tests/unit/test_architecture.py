@@ -19,7 +19,7 @@ PACKAGE = ROOT / "inferplan"
 DIAGRAM = ROOT / "docs" / "architecture.md"
 
 
-GROUND = {"documents", "hardware", "images", "kube", "pulumi_engine"}
+GROUND = {"capacity", "documents", "hardware", "images", "kube", "pulumi_engine"}
 
 
 def rooms() -> set[str]:
@@ -205,7 +205,7 @@ ENGINE_EXCEPTIONS = {
     "rehearsal/apply/operators/ray_service.py": "is the stub of KubeRay",
     "rehearsal/apply/operators/reconcile.py": "calls the stub of KubeRay",
     "rehearsal/wait/reasons.py": "lists kinds of workloads, among them those of KubeRay",
-    "review/capacity/rollout.py": "knows how KubeRay replaces clusters",
+    "review/rollout.py": "knows how KubeRay replaces clusters",
     "stackfile/checks/access.py": "says which calls a benchmark makes",
 }
 MOST_ENGINE_EXCEPTIONS = 29
@@ -255,10 +255,10 @@ CLOUD_EXCEPTIONS = {
     "pulumi_engine/program/monitor.py": "calls the stub of AWS",
     "pulumi_engine/program/record.py": "calls the stub of AWS",
     "pulumi_engine/providers/aws.py": "is the stub of AWS",
-    "review/capacity/declared.py": "reads the node groups of EKS",
+    "capacity/declared.py": "reads the node groups of EKS",
     "review/figures.py": "reads the region of the provider",
-    "review/cost/budget.py": "names the table of EC2 prices",
-    "review/cost/cost.py": "prices EKS Auto Mode and volumes",
+    "capacity/budget.py": "names the table of EC2 prices",
+    "capacity/cost.py": "prices EKS Auto Mode and volumes",
     "hardware/prices.py": "reads the table of EC2 prices",
     "hardware/refresh_prices.py": "asks the pricing API of AWS",
     "review/reading/preview.py": "keeps the region of the provider",

@@ -15,6 +15,7 @@ _PACK = "policies/"
 # and what reports their results. A test compares the folders with the imports of the pack.
 _FOLDERS = (
     _PACK,
+    "capacity/",
     "commands/check/",
     "commands/plan/",
     "commands/report/",

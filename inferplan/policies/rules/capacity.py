@@ -35,7 +35,7 @@ from inferplan.policies.subjects.workloads import (
 )
 
 if TYPE_CHECKING:
-    from inferplan.review.capacity.declared import Declared
+    from inferplan.capacity.declared import Declared
 
 _NODE_GROUP = "aws:eks:NodeGroup"
 
@@ -244,8 +244,8 @@ def stack_limit_spend(stack: Stack, _: Parameters) -> Violations:
     if not budgets:
         return
     # Only a stack with a budget needs the price list, which takes time to read.
-    from inferplan.review.cost.budget import over_budget, usd
-    from inferplan.review.cost.cost import monthly_cost
+    from inferplan.capacity.budget import over_budget, usd
+    from inferplan.capacity.cost import monthly_cost
 
     cost = monthly_cost(_declared(stack))
     for budget in budgets:
@@ -270,7 +270,7 @@ def stack_limit_spend(stack: Stack, _: Parameters) -> Violations:
 
 def _declared(stack: Stack) -> Iterator[Declared]:
     """The resources with a price. An unknown size is recorded as unreadable and counts as zero."""
-    from inferplan.review.capacity.declared import Declared
+    from inferplan.capacity.declared import Declared
 
     for each in stack:
         with stack.unreadable:

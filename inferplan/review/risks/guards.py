@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+from inferplan.capacity.budget import budget_of, usd
+from inferplan.capacity.increase import thresholds
 from inferplan.documents.text import clean, joined, one_line, shortened
-from inferplan.review.cost.budget import budget_of, usd
-from inferplan.review.cost.increase import thresholds
 from inferplan.review.reading.preview import Preview
 from inferplan.review.risks.policies import label_of
 from inferplan.review.steps.kinds import CRITICAL, DISRUPTIVE

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from inferplan.planning.speed_review import review
 from inferplan.predict import library as kernels
 from inferplan.predict.forecast import forecasts
-from inferplan.predict.words import notes, review, row
+from inferplan.predict.words import notes, row
 from tests.unit.predict.facts import library, model, stack
 
 library()

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferplan.capacity.budget import budget_of, over_budget, usd
+from inferplan.capacity.capacity import pools
+from inferplan.capacity.cost import monthly_cost
+from inferplan.capacity.declared import Declared
 from inferplan.hardware.prices import price_list
 from inferplan.kube.pod_sets import accelerators_in
-from inferplan.review.capacity.capacity import pools
-from inferplan.review.capacity.declared import Declared, declared
-from inferplan.review.capacity.rollout import rollouts, share_of
-from inferplan.review.cost.budget import budget_of, over_budget, usd
-from inferplan.review.cost.cost import monthly_cost
 from inferplan.review.figures import figures_of
+from inferplan.review.reading.declared import declared
 from inferplan.review.rendering.markdown import render
 from inferplan.review.report import make_report
+from inferplan.review.rollout import rollouts, share_of
 from tests.review_streams import document, preview, step
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"

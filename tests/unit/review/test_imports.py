@@ -8,6 +8,7 @@ from inferplan import review
 
 MODULES = sorted(Path(review.__path__[0]).rglob("*.py"))
 ALLOWED = {
+    "inferplan.capacity",
     "inferplan.documents",
     "inferplan.hardware",
     "inferplan.pulumi_engine",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from inferplan.capacity.capacity import pools
+from inferplan.capacity.cost import monthly_cost
+from inferplan.capacity.declared import NODE_GROUP, Declared
 from inferplan.hardware.prices import price_list
-from inferplan.review.capacity.capacity import pools
-from inferplan.review.capacity.declared import NODE_GROUP, Declared
-from inferplan.review.cost.cost import monthly_cost
 from inferplan.review.steps.kinds import rules_for
 
 POOL = "inferplan.dev/pool"

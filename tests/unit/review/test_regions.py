@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from inferplan.capacity.budget import over_budget
+from inferplan.capacity.cost import monthly_cost, region_of
+from inferplan.capacity.declared import Declared
 from inferplan.hardware.prices import price_list
-from inferplan.review.capacity.declared import Declared
-from inferplan.review.cost.budget import over_budget
-from inferplan.review.cost.cost import monthly_cost, region_of
 from tests.unit.review.test_node_pools import node_group
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from inferplan.documents.text import differing_parts
 from inferplan.planning.violation_formats import read_rule
-from inferplan.review.capacity.rollout import rollouts
 from inferplan.review.findings import findings_of
 from inferplan.review.rendering.markdown import render
 from inferplan.review.report import make_report
+from inferplan.review.rollout import rollouts
 from inferplan.review.steps.risk import PROTECTED
 from tests.review_streams import facts, preview, step, stream, urn
 
@@ -200,8 +200,8 @@ def forecast(type_, old, new, cards=8):
     shown = preview(
         step("same", NODE, "a", node(cards), node(cards)), step("update", type_, "m", old, new)
     )
-    from inferplan.review.capacity.capacity import pools
-    from inferplan.review.capacity.declared import declared
+    from inferplan.capacity.capacity import pools
+    from inferplan.review.reading.declared import declared
 
     return rollouts(shown, pools(declared(shown, "after")))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inferplan.review.capacity.capacity import pools
-from inferplan.review.cost.cost import monthly_cost
+from inferplan.capacity.capacity import pools
+from inferplan.capacity.cost import monthly_cost
 from inferplan.review.rendering.markdown import render
 from inferplan.review.report import make_report
 from tests.review_streams import preview, step

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
+from inferplan.capacity.budget import BUDGET_KEY, usd
+from inferplan.capacity.capacity import machines_of, pools_of
+from inferplan.capacity.cost import NO_PRICE, Cost
+from inferplan.capacity.declared import Declared, with_templates
 from inferplan.hardware.prices import price_list
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import amount, number
-from inferplan.review.capacity.capacity import machines_of, pools_of
-from inferplan.review.capacity.declared import Declared, with_templates
-from inferplan.review.cost.budget import BUDGET_KEY, usd
-from inferplan.review.cost.cost import NO_PRICE, Cost
 
 REVIEW_PERCENT, REVIEW_USD = Decimal(25), Decimal(500)
 """By default, an increase above both is a risk (`budget.reviewPercent`, `budget.reviewUsd`)."""

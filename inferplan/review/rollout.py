@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from inferplan.capacity.capacity import PoolCapacity
 from inferplan.documents.text import clean
 from inferplan.kube.paths import mapping
 from inferplan.kube.pod_sets import PodSet
 from inferplan.kube.quantity import number
-from inferplan.review.capacity.capacity import PoolCapacity
 from inferplan.review.reading.preview import Preview, StepSummary
 
 IN_PLACE, SURGE, MIXED, RECREATE = "in place", "surge", "mixed", "recreate"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 from inferplan.kube.facts import Subjects, read
 from inferplan.kube.field_owners import SCALER_BOUNDS
@@ -14,9 +14,6 @@ from inferplan.kube.paths import mapping
 from inferplan.kube.pod_sets import PodSet, pod_sets
 from inferplan.kube.quantity import amount, number
 from inferplan.pulumi_engine.reading.events import STACK_TYPE, kind_of
-from inferplan.review.reading.preview import Preview
-
-When = Literal["before", "after"]
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 _LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -51,18 +48,6 @@ class Declared:
         )
 
 
-def declared(preview: Preview, side: When) -> Iterator[Declared]:
-    """The resources of `preview` on one side. A digest lists no unchanged ones; see `whole`."""
-    for step in preview.steps:
-        state = step.before if side == "before" else step.after
-        if state is not None:
-            # Of the stack itself, what it says about itself counts.
-            inputs = state.outputs if step.type == STACK_TYPE else state.inputs
-            yield Declared(
-                type=step.type, urn=step.urn, name=step.name, inputs=inputs, counted=state.pods
-            )
-
-
 def facts_in(resources: Iterable[Declared]) -> Subjects:
     """The facts of the stack among `resources`; none if it states none that can be read."""
     with suppress(ValueError):
@@ -75,11 +60,6 @@ def facts_in(resources: Iterable[Declared]) -> Subjects:
             {},
         )
     return {}
-
-
-def whole(preview: Preview) -> bool:
-    """True if `preview` lists every resource of the stack, so that sums are complete."""
-    return preview.form == "events" and not preview.incomplete
 
 
 def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:

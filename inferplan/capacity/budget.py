@@ -3,8 +3,8 @@
 import json
 from decimal import Decimal
 
+from inferplan.capacity.cost import NO_PRICE, Cost
 from inferplan.kube.quantity import amount
-from inferplan.review.cost.cost import NO_PRICE, Cost
 
 BUDGET_KEY = "inferplan:budget"
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from inferplan.capacity.declared import NODE_GROUP, Declared, facts_in, with_templates
 from inferplan.hardware.prices import Machine, price_list
 from inferplan.kube.paths import mapping
 from inferplan.kube.pod_sets import NO_POOL, PodSet, accelerators_in, pool_of
 from inferplan.kube.quantity import amount, number
-from inferplan.review.capacity.declared import NODE_GROUP, Declared, facts_in, with_templates
 
 NODE = "kubernetes:core/v1:Node"
 _ZERO = Decimal(0)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from inferplan.capacity.capacity import NODE, Pool, machines_of, pools_of
+from inferplan.capacity.declared import NODE_GROUP, Declared, facts_in, with_templates
 from inferplan.hardware.prices import PriceList, price_list
 from inferplan.kube.names import FAKE_NODE
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import amount, number
-from inferplan.review.capacity.capacity import NODE, Pool, machines_of, pools_of
-from inferplan.review.capacity.declared import NODE_GROUP, Declared, facts_in, with_templates
 
 _CENT = Decimal("0.01")
 _GB = Decimal(10**9)
