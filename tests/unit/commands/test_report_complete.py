@@ -218,7 +218,7 @@ def test_a_fork_is_never_called_a_preview_of_the_pulumi_cli(repository):
         ),
         (
             lambda settings: settings["exemptions"][0].update(expires="2027-11-01"),
-            ["gets a wider or longer exemption", "2027-11-01"],
+            ["gets a longer exemption", "2027-11-01"],
         ),
         (
             lambda settings: settings.update(levels={"pod-require-non-root": "disabled"}),
