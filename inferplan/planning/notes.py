@@ -8,11 +8,13 @@ from datetime import date, timedelta
 from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.gateway.exposure_spec import route_notes
 from inferplan.images.catalogue import family_of
+from inferplan.planning.policy_check import settings_file
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.stackfile.checks.capacity import nodes
 from inferplan.stackfile.stack import StackSettings
 from inferplan.workspace import keys
 from inferplan.workspace.contract import contract_of, speaks_grpc
+from inferplan.workspace.project import stack_files
 from inferplan.workspace.simulated_nodes import CPU_NODES, needs_cpu_nodes, nodes_wanted
 from inferplan.workspace.workspace import Workspace
 
@@ -34,6 +36,30 @@ def stack_notes(workspace: Workspace) -> Iterator[str]:
     yield from capacity_notes(workspace.settings)
     yield from scaling_notes(workspace.settings)
     yield from egress_notes(workspace.settings)
+    yield from settings_notes(workspace)
+
+
+def settings_notes(workspace: Workspace) -> Iterator[str]:
+    """A note if the stack has no settings of policies and one stack left some: `pulumi stack
+    rename` does not rename them.
+    """
+    own = settings_file(workspace.root, workspace.stack)
+    left = (
+        []
+        if own.exists()
+        else [
+            each
+            for each in own.parent.glob("*.json")
+            if each.stem not in stack_files(workspace.root)
+        ]
+    )
+    if len(left) == 1:
+        old, new = (each.relative_to(workspace.root) for each in (left[0], own))
+        yield (
+            f"{workspace.stack} has no settings of policies, and {old} belongs to no stack. If"
+            f" {workspace.stack} was renamed from {left[0].stem}, rename them too: git mv {old}"
+            f" {new}"
+        )
 
 
 def gateway_notes(workspace: Workspace) -> Iterator[str]:

@@ -25,10 +25,10 @@ from inferplan.updating import pulumi_cli
 from inferplan.updating.containers import containers_of
 from inferplan.updating.preflight import check_operators, check_rights
 from inferplan.workspace.declared import declared_keys
-from inferplan.workspace.file_backend import discard_cut_attributes
+from inferplan.workspace.file_backend import discard_cut_attributes, is_recorded
 from inferplan.workspace.kubectl import Kubectl
 from inferplan.workspace.live import LiveCluster, ObjectKey, label
-from inferplan.workspace.project import child_environment
+from inferplan.workspace.project import child_environment, project_name
 from inferplan.workspace.workspace import Workspace
 
 
@@ -156,7 +156,10 @@ def _simulated(workspace: Workspace, step: Progress) -> UpdateTarget:
     cluster = own_cluster(workspace, step)
     environment = pulumi_cli.simulated_environment(cluster)
     _discard_cut_attributes(workspace, environment, step)
-    pulumi_cli.answer(["stack", "select", "--create", workspace.stack], environment)
+    if not is_recorded(
+        environment["PULUMI_BACKEND_URL"], project_name(workspace.root), workspace.stack
+    ):
+        pulumi_cli.answer(["stack", "select", "--create", workspace.stack], environment)
     return simulated_target(cluster)
 
 

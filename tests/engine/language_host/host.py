@@ -66,7 +66,8 @@ class Environment:
 
     def __init__(self, info: Any) -> None:
         name = MessageToDict(info.options).get("virtualenv")
-        self.folder = Path(info.root_directory, name) if name else None
+        # Without resolving links first, as Pulumi's own host joins paths.
+        self.folder = Path(os.path.normpath(Path(info.root_directory, name))) if name else None
 
     @property
     def python(self) -> str:
@@ -179,7 +180,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             if request.kind == "analyzer"
             else [program, *request.args]
         )
-        base = dict(each.partition("=")[::2] for each in request.env)
+        base = {name: value for name, _, value in (each.partition("=") for each in request.env)}
         child = self._started(
             [environment.python, "-u", *command],
             cwd=request.pwd,
