@@ -194,7 +194,7 @@ def summary_of(raw: Step) -> StepSummary:
         old=old,
         new=old if new == old else new,
         changes=changes,
-        risks=tuple(risks_of(step, changes)),
+        risks=tuple(risks_of(step, changes, raw)),
         pods_change=not is_unchanged
         and templates_of(step.type, step.old_inputs) != templates_of(step.type, step.new_inputs),
         data_changes=step.type == SECRET and _data_changes(step),
