@@ -47,6 +47,16 @@ CASES: tuple[tuple[str, tuple[str | int, ...], Any, Any], ...] = (
     ("kubernetes:scheduling.k8s.io/v1:PriorityClass", ("globalDefault",), CANARY, "true"),
     ("kubernetes:networking.k8s.io/v1:NetworkPolicy", ("spec", "ingress", 0, "from", 0, "ipBlock", "cidr"), "10.0.0.0/8", "0.0.0.0/0"),
     (DEPLOYMENT, (*SERVER, "env", 0, "value"), CANARY, f"{CANARY}=debug"),
+    ("aws:s3/bucket:Bucket", ("forceDestroy",), CANARY, "true"),
+    ("aws:rds/instance:Instance", ("deletionProtection",), "true", CANARY),
+    ("aws:kms/key:Key", ("enableKeyRotation",), "true", CANARY),
+    ("aws:rds/instance:Instance", ("publiclyAccessible",), CANARY, "true"),
+    ("aws:ecr/repository:Repository", ("imageTagMutability",), CANARY, f"MUTABLE{CANARY}"),
+    ("kubernetes:storage.k8s.io/v1:StorageClass", ("reclaimPolicy",), "Retain", "Delete"),
+    ("kubernetes:admissionregistration.k8s.io/v1:ValidatingWebhookConfiguration", ("webhooks", 0, "failurePolicy"), "Fail", "Ignore"),
+    (JOB, ("spec", "suspend"), CANARY, "true"),
+    ("aws:eks/nodeGroup:NodeGroup", ("capacityType",), CANARY, "ON_DEMAND"),
+    ("aws:eks/nodeGroup:NodeGroup", ("capacityType",), CANARY, "SPOT"),
 )  # fmt: skip
 HARMLESS = (
     ("kubernetes:core/v1:Secret", ("metadata", "name"), "chat-1a2b3c4d5e", "chat-9f8e7d6c5b"),
@@ -54,6 +64,7 @@ HARMLESS = (
     (DEPLOYMENT, ("spec", "revisionHistoryLimit"), CANARY, f"3{CANARY}"),
     (DEPLOYMENT, (*SERVER, "args"), ["--lora-modules"], ["--lora-modules", f"{CANARY}=/models/{CANARY}"]),
     ("aws:s3/bucketVersioning:BucketVersioning", ("versioningConfiguration", "status"), CANARY, "Enabled"),
+    ("aws:kms/key:Key", ("enableKeyRotation",), CANARY, "true"),
     ("aws:efs/backupPolicy:BackupPolicy", ("backupPolicy", "status"), CANARY, "ENABLED"),
 )  # fmt: skip
 
@@ -67,9 +78,10 @@ def hides_everything(value: Any, *_types: str, **_before: Any) -> Any:
 
 def inputs_of(type_: str, path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
     named = {"name": "LOG_LEVEL"} if "containers" in path else {}
-    for part in reversed(path):
+    for part in reversed(path[1:]):
         value = {part: value} if isinstance(part, str) else [{**named, **value}]
-    return {"metadata": {"name": "x"}, **({"type": "ingress"} if "Rule" in type_ else {}), **value}
+    kind = {"type": "ingress"} if "Rule" in type_ else {}
+    return {"metadata": {"name": "x"}, **kind, str(path[0]): value}
 
 
 def report_on(case: tuple[str, tuple[str | int, ...], Any, Any]):

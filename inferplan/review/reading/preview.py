@@ -155,6 +155,8 @@ class Preview:
     config: dict[str, str] = field(default_factory=dict)
     against_config: dict[str, str] | None = None
     policy_packs: dict[str, str] = field(default_factory=dict)
+    judged: int | None = None
+    """The number of resources that the policy pack states it judged."""
     policies: tuple[PolicyEvent, ...] = ()
     remediations: tuple[PolicyRemediationEvent, ...] = ()
     diagnostics: tuple[DiagnosticEvent, ...] = ()

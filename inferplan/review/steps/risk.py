@@ -39,6 +39,7 @@ _UNPROTECTED: dict[tuple[str, ...], str] = {
 }
 GOES = ("delete", "discard")
 _LONGEST = 60
+_IMAGE = re.compile(r"(^|\.)(image|imageUri|imageId)$")
 _FIRST, _LAST = 50, 9000
 _MOST_NAMES = 4
 # Reported per resource, even if name and cause are the same.
@@ -175,7 +176,8 @@ def _option_risks(step: Step) -> Iterator[Risk]:
         if step.new.delete_before_replace and not step.old.delete_before_replace
         else []
     )
-    gains["ignored_diffs"] = list(step.ignored_diffs)
+    gains["ignored_images"] = [each for each in step.ignored_diffs if _IMAGE.search(each)]
+    gains["ignored_diffs"] = [each for each in step.ignored_diffs if not _IMAGE.search(each)]
     ignorable = table("review/data/kinds.toml")["ignorable"]
     for name, (what, consequence) in table("review/data/kinds.toml")["options"].items():
         paths = [
