@@ -65,9 +65,11 @@ class StackPlan:
         from inferplan.planning.violation_formats import packs, policy_events
         from inferplan.pulumi_engine.plan.events import events_of, to_ndjson
 
-        violations = policy_events(judge(self.recording, self.workspace.root))
+        report = judge(self.recording, self.workspace.root)
         against = "" if self.baseline is None else self.baseline.name
-        return to_ndjson(events_of(self.plan, against=against, judged=violations, packs=packs()))
+        return to_ndjson(
+            events_of(self.plan, against=against, judged=policy_events(report), packs=packs(report))
+        )
 
     def check(self) -> None:
         stack = self.workspace.stack

@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from inferplan.policies.engine.evaluate import Outcome
-from inferplan.policies.engine.identity import own_identity
+from inferplan.policies.engine.identity import statement
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import Report, expiry_message, missing_message
 from inferplan.pulumi_engine.reading.events import PolicyEvent
@@ -136,9 +136,9 @@ _LINE = re.compile(
 )
 
 
-def packs() -> dict[str, str]:
-    """The pack that runs here, with its identity."""
-    return {PACK: own_identity()}
+def packs(report: Report) -> dict[str, str]:
+    """The pack that made `report`, with its identity and the number of resources that it read."""
+    return {PACK: statement(report.judged)}
 
 
 def policy_events(report: Report) -> Iterator[dict[str, Any]]:

@@ -25,7 +25,7 @@ from pulumi_policy import (
 from inferplan.kube.facts import STACK_TYPE
 from inferplan.kube.names import IDENTITY_POLICY
 from inferplan.policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack, remedied
-from inferplan.policies.engine.identity import own_identity
+from inferplan.policies.engine.identity import count_judged, statement
 from inferplan.policies.engine.registry import all_rules, missing_rules
 from inferplan.policies.engine.report import (
     changes_of,
@@ -62,6 +62,7 @@ class _Pack:
         self._settings: dict[tuple[str, str], Settings] = {}
         self._not_evaluated: dict[str, list[Outcome]] = {}
         self._exempt: dict[tuple[str, Level], set[Exemption]] = {}
+        self.judged = 0
 
     def _settings_of(
         self, urn: str, args: _Arguments, report: ReportViolation | None = None
@@ -132,6 +133,7 @@ class _Pack:
             )
             for each in _remaining(args.resources, self._inputs)
         ]
+        self.judged = count_judged(resources)
         if not resources:
             return
         outputs = next(
@@ -314,7 +316,7 @@ def dispatchers(folder: Path) -> list[Policy]:
             IDENTITY_POLICY.removeprefix(f"{NAME}-"),
             stated,
             advisory,
-            lambda _, report: report(own_identity(), None),
+            lambda _, report: report(statement(pack.judged), None),
         ),
         resource_policy("remediate", safe_changes, disabled, remediate=pack.remediate),
     ]

@@ -14,7 +14,7 @@ import grpc
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
 from inferplan.kube.names import IDENTITY_POLICY
-from inferplan.policies.engine.identity import own_identity
+from inferplan.policies.engine.identity import count_judged, statement
 from inferplan.pulumi_engine.recording import Recording, Registration
 from inferplan.pulumi_engine.values import to_wire
 
@@ -126,7 +126,7 @@ def analyze_stack(stub: Any, recording: Recording, outputs: Outputs = declared) 
         stub.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources)).diagnostics
     )
     (identity,) = [each for each in diagnostics if each.policyName == IDENTITY_POLICY]
-    assert identity.message.endswith(own_identity())
+    assert identity.message.endswith(statement(count_judged(recording)))
     return [each for each in diagnostics if each is not identity]
 
 
@@ -143,7 +143,11 @@ def remediated(stub: Any, each: Registration) -> list[Any]:
 
 
 def _options(each: Registration) -> Any:
-    return analyzer_pb2.AnalyzerResourceOptions(protect=each.options.protect, parent=each.parent)
+    return analyzer_pb2.AnalyzerResourceOptions(
+        protect=each.options.protect,
+        parent=each.parent,
+        ignoreChanges=each.options.ignore_changes,
+    )
 
 
 def _provider(each: Registration) -> Any:

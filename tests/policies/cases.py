@@ -191,6 +191,7 @@ def recording_of(listed: list[dict[str, Any]], stack: str = "test") -> Recording
                 options=Options(
                     protect=each.get("protect", False),
                     retain_on_delete=each.get("retain_on_delete", False),
+                    ignore_changes=tuple(each.get("ignore_changes", ())),
                 ),
             )
             for each in listed

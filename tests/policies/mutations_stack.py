@@ -142,6 +142,14 @@ def _sharing(recording: Recording) -> Iterator[Changed]:
     yield "one claim for two engines", engines[1].urn, changed, ("stack-require-own-claims",)
 
 
+_DECIDING = {
+    "Deployment": "spec.template.spec.containers[0].image",
+    "NetworkPolicy": "spec.ingress",
+    "RayService": "spec.rayClusterConfig",
+    "Role": "rules",
+}
+
+
 def _loosened(recording: Recording, position: int, each: Registration) -> Iterator[Changed]:
     """One resource without an edge, an option, its provider."""
     kind = each.type.rpartition(":")[2]
@@ -161,6 +169,11 @@ def _loosened(recording: Recording, position: int, each: Registration) -> Iterat
         options = dataclasses.replace(each.options, protect=False, retain_on_delete=False)
         changed = _replaced(recording, position, dataclasses.replace(each, options=options))
         yield f"unprotected {kind} {each.name}", each.urn, changed, ("stack-require-protection",)
+    if field := _DECIDING.get(kind):
+        ignored = (*each.options.ignore_changes, field)
+        options = dataclasses.replace(each.options, ignore_changes=ignored)
+        changed = _replaced(recording, position, dataclasses.replace(each, options=options))
+        yield f"{field} ignored", each.urn, changed, ("stack-disallow-ignored-changes",)
 
 
 def _entrances(recording: Recording, position: int, way: Registration) -> Iterator[Changed]:

@@ -486,4 +486,30 @@ OPTIONS = (
     ("stack-disallow-several-providers", "VllmService/chat", "provider", OTHER_PROVIDER, PASS),
     ("stack-disallow-several-providers", "Bucket/weights", "provider", OTHER_PROVIDER, PASS),
     ("stack-disallow-several-providers", "Service/chat", "resource", None, PASS),
+    *(
+        ("stack-disallow-ignored-changes", resource, "ignore_changes", [path], expected)
+        for resource, path, expected in (
+            ("Deployment/chat", "spec.template.spec.containers[0].image", REFUSED),
+            ("Deployment/chat", "spec.template.spec.containers[*].args", REFUSED),
+            ("Deployment/chat", 'spec["template"].spec.containers[0].env[2].value', REFUSED),
+            ("Deployment/chat", "spec.template.spec.initContainers", REFUSED),
+            ("Deployment/chat", "spec.template.spec.securityContext.runAsUser", REFUSED),
+            ("Deployment/chat", "spec", REFUSED),
+            ("Deployment/chat", "*", REFUSED),
+            ("Deployment/chat", "spec.replicas", PASS),
+            ("Deployment/chat", "spec.template.spec.containers[0].resources", PASS),
+            ("Deployment/chat", "spec.template.metadata.annotations", PASS),
+            ("Job/chat-preheat", "spec.template", REFUSED),
+            ("RayService/rays", "spec.rayClusterConfig.workerGroupSpecs", REFUSED),
+            ("RayService/rays", "spec.rayClusterConfig.workerGroupSpecs[0].replicas", PASS),
+            ("Service/chat", "spec.type", REFUSED),
+            ("Service/chat", "spec.clusterIP", PASS),
+            ("NetworkPolicy/chat", "spec.ingress[0].from", REFUSED),
+            ("Role/pod-reader", "rules[0].verbs", REFUSED),
+            ("NetworkPolicy/chat", "metadata.annotations", PASS),
+            ("NodeGroup/l40s", "scalingConfig.desiredSize", PASS),
+            ("Bucket/weights", "tags", PASS),
+            ("Bucket/weights", "resource", PASS),
+        )
+    ),
 )

@@ -13,6 +13,9 @@ import pytest
 from inferplan.planning.violation_formats import packs
 from inferplan.policies.engine.identity import identity_in, is_source, own_identity
 from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.resource import Stack
+from inferplan.policies.engine.settings import Settings
 
 ROOM = Path(__file__).resolve().parents[2] / "inferplan"
 
@@ -35,7 +38,9 @@ def copied(tmp_path):
 def test_it_states_version_rules_and_hash_in_any_folder(copied):
     assert own_identity().startswith(f"0.1.0, {len(all_rules())} rules, sha256:")
     assert identity(copied) == identity_in(ROOM) == own_identity()
-    assert packs() == {"inferplan": own_identity()}
+    assert packs(check_stack(Stack("test", ()), Settings(today="2026-11-28"))) == {
+        "inferplan": f"{own_identity()}, 0 resources judged"
+    }
 
 
 def test_settings_of_stacks_and_compiled_files_do_not_count(copied):
@@ -123,6 +128,8 @@ def test_a_pack_without_one_of_its_rules_blocks_every_stack(monkeypatch):
     left = {name: rule for name, rule in all_rules().items() if name != "pod-require-non-root"}
     for module in (registry, report):
         monkeypatch.setattr(module, "all_rules", lambda: left)
+    # What is cached here would be missing in later tests.
+    monkeypatch.setattr(registry, "_by_kind", registry._by_kind.__wrapped__)
     result = report.check_stack(
         policy_check.stack_of(changed("", {})), Settings(today="2026-11-21")
     )

@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from inferplan.planning.policy_check import stack_of
+from inferplan.planning.violation_formats import packs
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.settings import Settings
 from inferplan.pulumi_engine.plan.events import events_of, to_ndjson
 from inferplan.pulumi_engine.plan.steps import make_plan
 from inferplan.pulumi_engine.recording import Options
@@ -78,3 +82,22 @@ def test_a_near_miss_stays_calm(case):
     assert [
         each for each in risks_of(case) if not each.startswith(tuple(case.get("calm", ())) or "\0")
     ] == []
+
+
+def test_resources_that_the_pack_did_not_judge_are_a_risk():
+    objects = listed()["objects"]
+    resources = {name: objects[name] for name in ("claim", "service", "quota")}
+    plan = make_plan(recording(resources, {}), make_plan(recording(resources, {})).states)
+    report = check_stack(stack_of(recording(resources, {})), Settings(today="2026-11-28"))
+    for judged, expected in ((3, []), (1, ["1 of 3 resources, 3 of which the base has too"])):
+        events = events_of(plan, packs=packs(replace(report, judged=judged)))
+        [stack] = make_report([read_bytes(to_ndjson(events))]).stacks
+        causes = [each.cause for each in stack.risks if each.what == "was judged in part"]
+        assert causes == expected
+        assert "resources judged" not in stack.policy_packs[0]
+
+
+def test_a_report_says_that_an_ignored_image_is_not_rolled_out():
+    [case] = [each for each in listed()["dangers"] if "image that stays" in each["name"]]
+    [risk] = [each for each in risks_of(case) if "not roll out" in each]
+    assert "spec.template.spec.containers[0].image" in risk

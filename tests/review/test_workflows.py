@@ -183,6 +183,7 @@ ON_THE_RUNNER = {
     "touch",
     "xargs",
     "cat",
+    "cp",
     "rm",
     "sha256sum",
 }
@@ -286,23 +287,65 @@ def test_a_change_is_compared_with_where_it_left_its_target():
     assert checkout["with"]["ref"] == "${{ github.sha }}"
 
 
-@pytest.mark.parametrize(
-    ("job", "base"), [("preview", "the merge's first parent"), ("plan", "$BASE")]
-)
-def test_a_change_is_judged_by_the_pack_of_its_base_with_its_own_settings(tmp_path, job, base):
+@pytest.mark.parametrize("job", ["preview", "plan"])
+def test_a_change_is_judged_by_the_packages_and_the_pack_of_its_base(tmp_path, job):
     from tests.checkouts import git
 
-    job = parsed(ROOT / ".github" / "workflows" / "preview.yml")["jobs"][job]
+    steps_of = parsed(TEMPLATE / "preview.yml")["jobs"][job]["steps"]
+    (install,) = [each for each in steps_of if each.get("id") == "judge"]
+    judging = next(each for each in steps_of if "$JUDGE" in each.get("run", ""))
+    assert steps_of.index(install) < steps_of.index(judging)
+    assert judging["env"]["JUDGE"] == "${{ steps.judge.outputs.folder || '.' }}"
+    checkout, programs_ = tmp_path / "checkout", tmp_path / "bin"
+    rules, settings = checkout / "policies" / "__main__.py", checkout / "policies" / "stacks"
+    settings.mkdir(parents=True)
+    programs_.mkdir()
+    # A Python that notes which packages it was told to install, and where.
+    (programs_ / "python").write_text(
+        "#!/bin/sh\nmkdir -p .venv/bin\n"
+        "printf '#!/bin/sh\\ncat requirements.txt > .venv/packages\\n' > .venv/bin/pip\n"
+        "chmod +x .venv/bin/pip\n"
+    )
+    (programs_ / "python").chmod(0o755)
+    git(checkout, "init", "--quiet", "--initial-branch", "main")
+    for commit in ("base", "head"):
+        rules.write_text(commit)
+        (settings / "blue.json").write_text(commit)
+        (checkout / "requirements.txt").write_text(f"inferplan=={commit}")
+        git(checkout, "add", "--all")
+        git(checkout, "commit", "--quiet", "--message", commit)
+    environment = {
+        **os.environ,
+        "BASE": git(checkout, "rev-parse", "HEAD^1"),
+        "PATH": f"{programs_}:{os.environ['PATH']}",
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+    }
+    line = ["bash", "-e", "-c", install["run"]]
+    subprocess.run(line, cwd=checkout, env=environment, check=True)
+    judge = tmp_path / "judge"
+    assert (tmp_path / "output").read_text() == f"folder={judge}\n"
+    assert (judge / ".venv" / "packages").read_text() == "inferplan==base"
+    assert (judge / "policies" / "__main__.py").read_text() == "base"
+    assert (judge / "policies" / "stacks" / "blue.json").read_text() == "head"
+    assert (checkout / "policies" / "__main__.py").read_text() == "head"
+
+
+def test_the_policy_pack_of_a_new_repository_runs_in_the_environment_of_its_own_folder():
+    pack = (TEMPLATE.parents[1] / "policies" / "PulumiPolicy.yaml.j2").read_text()
+    assert "virtualenv: ../.venv" in pack
+
+
+def test_a_plan_is_judged_by_the_pack_of_its_base_with_its_own_settings(tmp_path):
+    from tests.checkouts import git
+
+    job = parsed(ROOT / ".github" / "workflows" / "preview.yml")["jobs"]["plan"]
     (restore,) = [
         each
         for each in job["steps"]
         if each.get("name") == "Judge with the policy pack of the base"
     ]
-    judging = next(
-        each
-        for each in job["steps"]
-        if "pulumi preview" in each.get("run", "") or "inferplan plan" in each.get("run", "")
-    )
+    judging = next(each for each in job["steps"] if "inferplan plan" in each.get("run", ""))
     assert job["steps"].index(restore) < job["steps"].index(judging)
     rules, settings = (
         tmp_path / "inferplan" / "policies" / "rules",
@@ -327,5 +370,5 @@ def test_a_change_is_judged_by_the_pack_of_its_base_with_its_own_settings(tmp_pa
     assert {each.name: each.read_text() for each in rules.iterdir()} == {
         "pods.py": "strict",
         "roles.py": "strict",
-    }, base
+    }
     assert settings.read_text() == "new"

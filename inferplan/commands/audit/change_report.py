@@ -57,7 +57,9 @@ def change_report(
         policy=policy,
     )
     events = to_ndjson(
-        events_of(plan, against=findings.base, judged=policy_events(violations), packs=packs())
+        events_of(
+            plan, against=findings.base, judged=policy_events(violations), packs=packs(violations)
+        )
     )
     return make_report(
         [read_bytes(events, source=findings.stack)], read_rule=read_rule, rehearsals=[findings]

@@ -4,10 +4,11 @@ of those that its rules read.
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 ROOM = "inferplan"
 _PACK = "policies/"
@@ -88,6 +89,16 @@ def identity_in(folder: Path) -> str:
     """The identity of the pack in `folder`, which is a folder `inferplan`."""
     names = (each.relative_to(folder).as_posix() for each in folder.rglob("*"))
     return identity_of({name: (folder / name).read_bytes() for name in names if is_source(name)})
+
+
+def count_judged(resources: Iterable[Any]) -> int:
+    """The number of `resources`, each with a `type`, that an engine lists in its events too."""
+    return sum(not each.type.startswith("pulumi:") for each in resources)
+
+
+def statement(judged: int) -> str:
+    """What the pack states about a run: its identity, and how many resources it read."""
+    return f"{own_identity()}, {judged} resources judged"
 
 
 @cache

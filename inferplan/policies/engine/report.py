@@ -1,10 +1,11 @@
 """The result of checking a stack: violations, advice, and exemptions with their expiry dates."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from inferplan.policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack
+from inferplan.policies.engine.identity import count_judged
 from inferplan.policies.engine.registry import all_rules, missing_rules
 from inferplan.policies.engine.resource import Stack
 from inferplan.policies.engine.rule import Level, Rule
@@ -91,6 +92,8 @@ class Report:
     disabled: tuple[str, ...] = ()
     """The rules that did not run, by their settings or by default."""
     places: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    judged: int = 0
+    """The resources that the rules read."""
 
     @property
     def blocked(self) -> bool:
@@ -102,7 +105,8 @@ def check_stack(stack: Stack, settings: Settings) -> Report:
     outcomes = [
         outcome for resource in stack for outcome in evaluate_resource(resource, settings, _RUN)
     ]
-    return make_report(stack.name, [*outcomes, *evaluate_stack(stack, settings, _RUN)], settings)
+    report = make_report(stack.name, [*outcomes, *evaluate_stack(stack, settings, _RUN)], settings)
+    return replace(report, judged=count_judged(stack))
 
 
 def make_report(stack: str, outcomes: Iterable[Outcome], settings: Settings) -> Report:

@@ -5,9 +5,16 @@ from collections.abc import Mapping
 from functools import cache
 from posixpath import normpath
 
+from inferplan.kube.paths import parse, text_of
 from inferplan.policies.engine.fields import UnknownFieldError, maps_in
 from inferplan.policies.engine.resource import Resource, Stack
-from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
+from inferplan.policies.engine.rule import (
+    Parameters,
+    Violation,
+    Violations,
+    stack_rule,
+    violation,
+)
 from inferplan.policies.subjects.pods import PODS
 from inferplan.policies.subjects.structure import holds_settings_of_pods
 from inferplan.policies.subjects.tables import group_of
@@ -80,6 +87,20 @@ def stack_disallow_unseen_objects(stack: Stack, parameters: Parameters) -> Viola
                         if expiry
                         else problem
                     ),
+                )
+
+
+@stack_rule
+def stack_disallow_ignored_changes(stack: Stack, _: Parameters) -> Violations:
+    for each in stack:
+        for ignored in each.ignore_changes:
+            path = text_of(parse(ignored))
+            if any(
+                re.fullmatch(row["type"], each.type) and re.fullmatch(row["path"], path)
+                for row in table("policies/rules/ignored_fields.toml")["field"]
+            ):
+                yield Violation(
+                    path, "is ignored, so no later change of it reaches the resource", each.urn
                 )
 
 

@@ -2,6 +2,7 @@
 a failure's three.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -29,6 +30,7 @@ _REPLACEMENT_PARTS = frozenset(
     }
 )
 # A `delete-replaced` alone does not begin one: after a change of parent it has the old URN.
+_JUDGED = re.compile(r", ([0-9]+) resources judged$")
 _REPLACEMENT_BEGINS = frozenset({"create-replacement", "read-replacement", "import-replacement"})
 _NO_STEP = _REPLACEMENT_PARTS | {"refresh"}
 
@@ -177,6 +179,13 @@ def outcome(stated: str, diagnostics: Sequence[DiagnosticEvent]) -> str:
     if stated not in ("", "succeeded"):
         return stated if stated in ("failed", "canceled") else "failed"
     return "failed" if any(each.severity == "error" for each in diagnostics) else stated
+
+
+def judged_by(packs: dict[str, str]) -> tuple[dict[str, str], int | None]:
+    """`packs` without the number of resources that a pack states it judged, and that number."""
+    numbers = [match for each in packs.values() if (match := _JUDGED.search(each))]
+    judged = int(numbers[0][1]) if numbers else None
+    return {name: _JUDGED.sub("", each) for name, each in packs.items()}, judged
 
 
 def packs_of(stated: Mapping[str, str], policies: Iterable[PolicyEvent]) -> dict[str, str]:

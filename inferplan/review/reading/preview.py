@@ -155,6 +155,8 @@ class Preview:
     config: dict[str, str] = field(default_factory=dict)
     against_config: dict[str, str] | None = None
     policy_packs: dict[str, str] = field(default_factory=dict)
+    judged: int | None = None
+    """The number of resources that the policy pack states it judged."""
     policies: tuple[PolicyEvent, ...] = ()
     remediations: tuple[PolicyRemediationEvent, ...] = ()
     diagnostics: tuple[DiagnosticEvent, ...] = ()
@@ -194,7 +196,7 @@ def summary_of(raw: Step) -> StepSummary:
         old=old,
         new=old if new == old else new,
         changes=changes,
-        risks=tuple(risks_of(step, changes)),
+        risks=tuple(risks_of(step, changes, raw)),
         pods_change=not is_unchanged
         and templates_of(step.type, step.old_inputs) != templates_of(step.type, step.new_inputs),
         data_changes=step.type == SECRET and _data_changes(step),

@@ -30,6 +30,7 @@ from inferplan.review.reading.collector import (
     changing,
     counts_of,
     digest_steps,
+    judged_by,
     mismatch,
     outcome,
     packs_of,
@@ -194,6 +195,7 @@ class _Collector:
         project, stack = self.steps.owner
         listed = counts_of(steps)
         stated = listed if summary.resource_changes is None else _positive(summary.resource_changes)
+        packs, judged = judged_by(packs_of(summary.policy_packs or {}, self.policies))
         return Preview(
             source=self.source,
             project=project,
@@ -210,7 +212,8 @@ class _Collector:
             has_final_outputs=self.steps.has_final_outputs,
             config=dict(sorted((self.prelude.config or {}).items())),
             against_config=self.prelude.against_config,
-            policy_packs=packs_of(summary.policy_packs or {}, self.policies),
+            policy_packs=packs,
+            judged=judged,
             policies=disclosed_messages(
                 (each for each in self.policies if each.policy_name != IDENTITY_POLICY), steps
             ),

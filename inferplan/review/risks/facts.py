@@ -112,7 +112,7 @@ def _of_subject(
         old=State(custom=True, inputs=old or {}),
         new=State(custom=True, inputs=new),
     )
-    yield from (each for each in risks_of(step, ()) if each.what != "changes")
+    yield from (each for each in risks_of(step, (), step) if each.what != "changes")
     meaning = None if old is None else meaning_of(type_, "change")
     if meaning is None:
         return

@@ -20,6 +20,7 @@ _ORDER = 3000
 _PACK = "inferplan"
 _STRICTNESS = {"disabled": 0, "advisory": 1, "remediate": 2, "mandatory": 3}
 _LONGEST = 200
+_JUDGED = ("create", "import", "same", "update", "replace")
 
 Settings = Mapping[str, Any]
 
@@ -68,7 +69,7 @@ def guard_risks(preview: Preview, guards: Guards | None) -> Iterator[Risk]:
     for risk in (
         *_budget_risks(preview),
         *(_policy_risks(guards) if guards else ()),
-        *(_pack_risks(preview, guards) if guards else ()),
+        *(_pack_risks(preview, guards or Guards())),
     ):
         yield risk if risk.name else replace(risk, kind="stack", name=clean(preview.stack))
 
@@ -108,6 +109,17 @@ def _pack_risks(preview: Preview, guards: Guards) -> Iterator[Risk]:
             "the policy pack changes",
             f"{packs}; {joined(guards.code, 3)}" if guards.code else packs,
             consequence,
+        )
+    existing = [
+        each for each in preview.steps if each.op in _JUDGED and not each.type.startswith("pulumi:")
+    ]
+    if not preview.incomplete and preview.judged is not None and preview.judged < len(existing):
+        both = sum(each.before is not None for each in existing)
+        yield _risk(
+            CRITICAL,
+            "was judged in part",
+            f"{preview.judged} of {len(existing)} resources, {both} of which the base has too",
+            "violations of the others are unknown: review what gives the rules their resources",
         )
     if before and stated is None and preview.form == "events" and not preview.incomplete:
         yield _risk(

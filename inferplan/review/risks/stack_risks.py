@@ -186,7 +186,7 @@ def _step_risks(steps: Sequence[StepSummary]) -> Iterator[Risk]:
             replacement = new.model_copy(
                 update={"op": "replace", "old": each.step.old, "keys": ("metadata.name",)}
             )
-            yield from risks_of(disclosed_step(replacement), ())
+            yield from risks_of(disclosed_step(replacement), (), replacement)
         elif each.op != "create" or each.urn not in replacing:
             yield from each.risks
 

@@ -6,21 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from inferplan.kube.paths import MISSING, Path, text_of
-from inferplan.pulumi_engine.reading.values import decoded
+from inferplan.kube.disclosure.disclosure import shown_key
+from inferplan.kube.paths import MISSING, Path, text_of, value_at
+from inferplan.pulumi_engine.reading.values import Mark, decoded
 
 _DEEPEST = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A value inside of inputs. `place` leads to it, or to the string whose JSON holds it; `base`
-    is how `place` is written.
+    """A value inside of inputs. `place` leads to it, or to the string whose JSON holds it, and
+    `inside` from there to the value.
     """
 
     value: Any
     place: Path
-    base: str
+    inside: Path
 
 
 def leaves(value: Any, base: str = "") -> dict[str, Any]:
@@ -36,20 +37,19 @@ def differing_leaves(value: Any, other: Any) -> dict[str, Leaf]:
 
 
 def _leaves(
-    value: Any, other: Any, path: str, place: Path, base: str | None, depth: int
+    value: Any, other: Any, path: str, place: Path, inside: Path | None, depth: int
 ) -> Iterator[tuple[str, Leaf]]:
     if isinstance(value, str) and (document := decoded(value)) is not value:
-        value, base = document, path if base is None else base
+        value, inside = document, inside or ()
     if isinstance(other, str):
         other = decoded(other)
     parts = _parts(value, other, path) if depth < _DEEPEST else None
     if parts is not None:
         for text, key, item, match in parts:
-            yield from _leaves(
-                item, match, text, (*place, key) if base is None else place, base, depth + 1
-            )
+            at, within = ((*place, key), None) if inside is None else (place, (*inside, key))
+            yield from _leaves(item, match, text, at, within, depth + 1)
     elif path:
-        yield path, Leaf(value, place, path if base is None else base)
+        yield path, Leaf(value, place, inside or ())
 
 
 def _parts(value: Any, other: Any, path: str) -> list[tuple[str, str | int, Any, Any]] | None:
@@ -74,6 +74,34 @@ def _parts(value: Any, other: Any, path: str) -> list[tuple[str, str | int, Any,
         for index, (label, item) in items
         if item != (match := matches.get(label, MISSING))
     ]
+
+
+def path_in(value: Any, path: Path) -> str:
+    """`path` as `leaves` writes it for `value`, a copy whose keys and names a report may show."""
+    text = ""
+    for part in path:
+        value = decoded(value) if isinstance(value, str) else value
+        key = shown_key(part) if isinstance(part, str) else part
+        if isinstance(key, str):
+            text = _joined(text, key)
+        else:
+            labels = _labels(value) if has_parts(value) else []
+            text = f"{text}[{labels[key] if key < len(labels) else key}]"
+        value = value_at(value, (key,))
+    return text
+
+
+def value_in(value: Any, path: Path) -> Any:
+    """The value at `path` in a copy that a report may show; the text of a document that the copy
+    does not hold as it was.
+    """
+    for part in path:
+        document = decoded(value) if isinstance(value, str) else value
+        below = value_at(document, (shown_key(part) if isinstance(part, str) else part,))
+        if below is MISSING:
+            return value if isinstance(value, str | Mark) else MISSING
+        value = below
+    return value
 
 
 def has_parts(value: Any) -> bool:

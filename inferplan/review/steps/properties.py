@@ -9,13 +9,14 @@ from operator import ne
 from typing import Any
 
 from inferplan.documents.text import clean, joined, transition
+from inferplan.kube.disclosure.disclosure import disclosed_path, shown_key
 from inferplan.kube.paths import MISSING, parse, text_of, value_at
 from inferplan.kube.quantity import amount
-from inferplan.pulumi_engine.reading.changes import PropertyChange
+from inferplan.pulumi_engine.reading.changes import PropertyChange, property_changes
 from inferplan.pulumi_engine.reading.events import Step, type_of
 from inferplan.pulumi_engine.reading.values import SECRET, show, veil, veil_at
 from inferplan.review.steps.kinds import Condition, Harmless, PropertyRule, harmless_for, rules_for
-from inferplan.review.steps.leaves import differing_leaves, has_parts, leaves
+from inferplan.review.steps.leaves import differing_leaves, has_parts, leaves, path_in, value_in
 
 _LONGEST = 80
 _MOST_CAUSES = 3
@@ -37,25 +38,28 @@ class Match:
 
 
 class _Comparison:
-    """The values of a step that differ, by path, and how they are shown. `others` are changes that
-    the inputs do not show.
+    """The values of `real` that differ, by path, and how `step`, its copy, shows them. `others` are
+    changes that the inputs do not show.
     """
 
-    def __init__(self, step: Step, changes: Iterable[PropertyChange]) -> None:
-        self.inputs = old, new = step.old_inputs, step.new_inputs
-        self.type = step.type
+    def __init__(self, step: Step, changes: Iterable[PropertyChange], real: Step) -> None:
+        self.copies = step.old_inputs, step.new_inputs
+        self.inputs = old, new = real.old_inputs, real.new_inputs
+        self.type, self.step, self.real = step.type, step, real
         self.leaves = differing_leaves(old, new), differing_leaves(new, old)
         self.paths = [
             path
             for path in dict.fromkeys((*self.leaves[0], *self.leaves[1]))
             if ne(*self.values(path))
         ]
-        places = tuple({text_of(leaf.place) for side in self.leaves for leaf in side.values()})
+        places = tuple(
+            {disclosed_path(text_of(leaf.place)) for side in self.leaves for leaf in side.values()}
+        )
         # Secrets look the same on both sides, and drift of the live object is in its outputs.
         self.others = {
             each.path: each
             for each in changes
-            if not each.path.startswith(places) and _is_same(old, new, each.path)
+            if not each.path.startswith(places) and _is_same(*self.copies, each.path)
         }
         self.paths = [path for path in self.paths if not self._gets_parts(path)] + [*self.others]
 
@@ -71,24 +75,37 @@ class _Comparison:
 
     def values(self, path: str) -> tuple[Any, Any]:
         if path not in self.leaves[0] and path not in self.leaves[1]:
-            return _read(self.others[path].old), _read(self.others[path].new)
+            change = self.real_others.get(path, self.others[path])
+            return _read(change.old), _read(change.new)
         old, new = (MISSING if path not in each else each[path].value for each in self.leaves)
         return old, new
 
     def shown(self, side: int, path: str) -> Any:
         """The value at `path` as a report may show it, of side 0 before or 1 after the change."""
+        if path in self.others:
+            return _read((self.others[path].old, self.others[path].new)[side])
         leaf = self.leaves[side].get(path)
         if leaf is None:
-            if path in self.others:
-                return self.values(path)[side]
-            return self.all_shown[side].get(path, MISSING)
-        return leaves(veil_at(self.inputs[side], leaf.place, self.type), leaf.base).get(
-            path, MISSING
-        )
+            return self.all_shown[side].get(self.shown_path(path), MISSING)
+        place = tuple(shown_key(each) if isinstance(each, str) else each for each in leaf.place)
+        return value_in(veil_at(self.copies[side], place, self.type), leaf.inside)
+
+    def shown_path(self, path: str) -> str:
+        """`path` as a report may show it."""
+        for copied, side in zip(self.copies, self.leaves, strict=True):
+            if leaf := side.get(path):
+                return path_in(copied, (*leaf.place, *leaf.inside))
+        return path
+
+    @cached_property
+    def real_others(self) -> dict[str, PropertyChange]:
+        """The changes behind `others` with their real values, by the path that a report shows."""
+        changes = () if self.real is self.step else property_changes(self.real)
+        return {disclosed_path(each.path): each for each in changes}
 
     @cached_property
     def all_shown(self) -> tuple[dict[str, Any], ...]:
-        return tuple(leaves(veil(each, self.type)) for each in self.inputs)
+        return tuple(leaves(veil(each, self.type)) for each in self.copies)
 
     @cached_property
     def remaining(self) -> dict[str, Any]:
@@ -96,15 +113,15 @@ class _Comparison:
         return leaves(self.inputs[1])
 
 
-def matches(step: Step, changes: Iterable[PropertyChange] = ()) -> Iterator[Match]:
-    """The rules that apply to `step`; for a new resource only those that say so. Every change that
-    no table calls harmless has one.
+def matches(step: Step, changes: Iterable[PropertyChange], real: Step) -> Iterator[Match]:
+    """The rules that apply to the values of `real`, shown as in its copy `step`; for a new resource
+    only those that say so. Every change that no table calls harmless has one.
     """
     is_new = step.op in ("create", "import")
     rules = tuple(rule for rule in rules_for(step.type) if rule.create or not is_new)
     if step.new is None or not rules or (step.old is None and not is_new):
         return
-    sides = _Comparison(step, changes)
+    sides = _Comparison(step, changes, real)
     harmless = harmless_for(step.type, type_of(step.parent))
     # Facts state the size of a component with several parts.
     sides.paths = [
@@ -162,7 +179,10 @@ def _match(
         rule.consequence,
     )
     return Match(
-        rule=rule, name=clean(name), cause=_cause(rule, path, sides), consequence=consequence
+        rule=rule,
+        name=clean(shown_key(name)),
+        cause=_cause(rule, path, sides),
+        consequence=consequence,
     )
 
 
@@ -288,10 +308,13 @@ def _cause(rule: PropertyRule, path: str, sides: _Comparison) -> str:
     if rule.default is not None:
         before, after = (rule.default if each is MISSING else each for each in (before, after))
     if rule.pick is not None:
-        before, after = (
+        picks = [
             MISSING if each is MISSING else ", ".join(_picked(rule, each))
             for each in (before, after)
-        )
+        ]
+        # What differs may be hidden: then the whole values say so.
+        before, after = picks if picks[0] != picks[1] else (before, after)
+    path = sides.shown_path(path)
     if SECRET in (before, after):
         return f"{clean(path)}: {SECRET.text} (changed)"
     if (

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from inferplan.documents.text import clean, joined, transition
+from inferplan.kube.disclosure.disclosure import disclosed_path
 from inferplan.kube.names import INSTANCE_LABEL
 from inferplan.kube.paths import mapping
 from inferplan.pulumi_engine.reading.changes import PropertyChange
@@ -38,6 +39,7 @@ _UNPROTECTED: dict[tuple[str, ...], str] = {
 }
 GOES = ("delete", "discard")
 _LONGEST = 60
+_IMAGE = re.compile(r"(^|\.)(image|imageUri|imageId)$")
 _FIRST, _LAST = 50, 9000
 _MOST_NAMES = 4
 # Reported per resource, even if name and cause are the same.
@@ -68,7 +70,10 @@ class Risk:
         return self.consequence.startswith(PROTECTED)
 
 
-def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
+def risks_of(step: Step, changes: tuple[PropertyChange, ...], real: Step) -> Iterator[Risk]:
+    """The risks of `step`. The tables match the values of `real`, and a risk shows those of `step`,
+    its copy without hidden values.
+    """
     if (
         (state := step.new or step.old)
         and not state.custom
@@ -101,7 +106,7 @@ def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
                 meaning.consequence,
                 order=meaning.order,
             )
-        yield from (_of_property(step, each) for each in matches(step))
+        yield from (_of_property(step, each) for each in matches(step, (), real))
     elif step.op not in ("same", "read", *GOES) and not _is_component(step):
         # A replacement that interrupts says all that a change of unknown effect could say.
         ends = (
@@ -111,7 +116,7 @@ def risks_of(step: Step, changes: tuple[PropertyChange, ...]) -> Iterator[Risk]:
         )
         yield from (
             _of_property(step, each)
-            for each in matches(step, changes)
+            for each in matches(step, changes, real)
             if not (ends and each.rule.rest)
         )
         if step.op != "replace" and not changes and step.new and step.new.custom:
@@ -171,11 +176,12 @@ def _option_risks(step: Step) -> Iterator[Risk]:
         if step.new.delete_before_replace and not step.old.delete_before_replace
         else []
     )
-    gains["ignored_diffs"] = list(step.ignored_diffs)
+    gains["ignored_images"] = [each for each in step.ignored_diffs if _IMAGE.search(each)]
+    gains["ignored_diffs"] = [each for each in step.ignored_diffs if not _IMAGE.search(each)]
     ignorable = table("review/data/kinds.toml")["ignorable"]
     for name, (what, consequence) in table("review/data/kinds.toml")["options"].items():
         paths = [
-            clean(each)
+            clean(disclosed_path(each))
             for each in gains[name]
             if not re.fullmatch(ignorable, each) and not (own and each.partition(".")[0] == "data")
         ]

@@ -103,8 +103,9 @@ def events_of(each: Change) -> bytes:
         head = recorded(each.stack, edited(after, *each.also) if each.also else after)
     states = make_plan(recorded(each.stack, before)).states
     plan = make_plan(head, states)
+    report = judge(head, ROOT)
     return to_ndjson(
-        events(plan, against="main", judged=policy_events(judge(head, ROOT)), packs=packs())
+        events(plan, against="main", judged=policy_events(report), packs=packs(report))
     )
 
 
