@@ -48,9 +48,17 @@ WORDS = {
     "env": "variable",
     "args": "option",
     "annotations": "annotation",
+    "tolerations": "toleration",
+    "hard": "bound",
+    "max": "bound",
+    "stringData": "Secret",
+    "data": "setting",
     "HorizontalPodAutoscaler": "HPA",
 }
 """What a remedy may call a field or a kind."""
+
+
+_EVERYWHERE = {"name", "value", "metadata", "spec", "template", "containers"}
 
 
 def names_of(step: dict[str, Any], keys: Keys) -> set[str]:
@@ -60,9 +68,9 @@ def names_of(step: dict[str, Any], keys: Keys) -> set[str]:
     else:
         named = [str(key) for key in keys if isinstance(key, str) and key != "+"]
         # The name and value of a variable are those of an entry of `env`.
-        names = {named[-1], *(named if "env" in named or "annotations" in named else ())}
+        names = {*(named if "env" in named else named[-2:])}
         names |= set(step["to"]) if isinstance(step.get("to"), dict) else set()
-        names -= {"name", "value", "metadata", "spec", "template"}
+        names = names - _EVERYWHERE or names
     return {each.lower() for name in names for each in (name, WORDS.get(name, name))}
 
 
