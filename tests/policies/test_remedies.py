@@ -15,7 +15,7 @@ from inferplan.policies.engine.settings import Settings, today
 from inferplan.pulumi_engine.values import reveal
 from tests.policies import rows_stack
 from tests.policies.analyzer import MANDATORY, analyze, configure, pack
-from tests.policies.cases import REFUSED, Case, base, edited, label, recording_of
+from tests.policies.cases import REFUSED, Case, base, changed, edited, label, recording_of
 from tests.policies.remedies import fix_of, names_of, repaired, steps_for
 from tests.policies.test_rules import CASES, only
 
@@ -25,7 +25,12 @@ OUTSIDE = {
     ),
 }
 """Rules whose remedy is no change of one field or resource, and why."""
-RAISED = ("image-require-digest", "object-require-managed-by", "s3-require-logging")
+RAISED = (
+    "accelerator-require-shared-memory",
+    "image-require-digest",
+    "object-require-managed-by",
+    "s3-require-logging",
+)
 """Rules that do not block by default, but here."""
 LEVELS = dict.fromkeys(RAISED, Level.MANDATORY)
 
@@ -92,7 +97,7 @@ def sampled(step: int = 1) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("name", sampled())
+@pytest.mark.parametrize("name", sampled(2))
 def test_the_fix_of_a_rule_makes_it_pass_and_breaks_no_other(name):
     rule, fixed, before = remedied(name)
     after = outcomes_of(fixed)
@@ -113,16 +118,52 @@ def stub():
 def test_the_fix_works_in_the_policy_pack_of_the_pulumi_cli(stub, name):
     """The protocol of the pack carries less than the program knows: no `retainOnDelete`."""
     rule, fixed, before = remedied(name)
-    changed = {label(each) for each in fixed if each not in base()}
+    touched = {label(each) for each in fixed if each not in base()}
     told = [
         re.findall(r"\[([a-z0-9-]+)\] ", each.message)
-        for each in analyze(stub, recording_of(fixed), only=changed)
+        for each in analyze(stub, recording_of(fixed), only=touched)
         if each.enforcementLevel == MANDATORY
     ]
     assert all(told)
     said = {name for (name, *_) in told}
     assert rule not in said
     assert said <= {each.rule.id for each in before}
+
+
+ROUTER = "docker.io/lmcache/lmstack-router"
+
+
+def test_a_router_gets_a_token_of_its_own(stub):
+    """The other half of that remedy is a setting, and a token that expires."""
+    rule, pod = "pod-disallow-token-mount", "spec.template.spec"
+    token = {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}
+    edits = {
+        f"{pod}.volumes[1]": {"name": "shm", "projected": {"sources": [token]}},
+        f"{pod}.containers[0].image": f"{ROUTER}:v0.1.5",
+    }
+    recording = changed("Deployment/chat", edits)
+    said = {}
+    for controllers in ([], [ROUTER]):
+        configure(stub, {"parameters": {rule: {"controllers": controllers}}})
+        said[len(controllers)] = [
+            each
+            for each in analyze(stub, recording, only="Deployment/chat")
+            if f"[{rule}]" in each.message
+        ]
+    configure(stub, {"levels": dict.fromkeys(RAISED, "mandatory")})
+    assert [bool(said[0]), bool(said[1])] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("image", "passes"),
+    [("ray-llm:2.44.0-vllm0.7.2", False), ("ray-llm:2.60.0-vllm0.22.1", True)],
+)
+def test_the_image_of_ray_names_the_version_of_vllm_as_the_remedy_says(image, passes):
+    rule = "model-require-vllm-floor"
+    edits = {"spec.template.spec.containers[0].image": f"docker.io/rayproject/{image}"}
+    told = check_stack(stack_of(changed("Deployment/chat", edits)), only(rule)).violations
+    assert not told is passes
+    assert not passes or image.partition(":")[2] in all_rules()[rule].remedy
 
 
 def test_every_rule_has_a_fix_or_a_reason_why_not():
