@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,19 +70,20 @@ def declared(each: Registration) -> dict[str, Any]:
 def analyze(
     stub: Any,
     recording: Recording,
-    only: str = "",
+    only: str | Collection[str] = "",
     outputs: Outputs = declared,
     *,
     refreshed: Recording | None = None,
 ) -> list[Any]:
-    """Every diagnostic on `recording`: the inputs of each resource first (or only of `Kind/name`),
-    then the stack's outputs, as the engine asks.
+    """Every diagnostic on `recording`: the inputs of each resource first (or only of those that
+    `only` names as `Kind/name`), then the stack's outputs, as the engine asks.
 
     `refreshed` is the stack with the resources that the engine refreshes in order to delete them.
     """
     told: list[Any] = []
+    names = (only,) if isinstance(only, str) else only
     for each in recording:
-        if only in ("", f"{each.type.rpartition(':')[2]}/{each.name}"):
+        if only == "" or f"{each.type.rpartition(':')[2]}/{each.name}" in names:
             request = analyzer_pb2.AnalyzeRequest(
                 type=each.type,
                 properties=to_wire(each.inputs),

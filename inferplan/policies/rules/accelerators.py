@@ -15,7 +15,7 @@ from inferplan.policies.engine.rule import (
     violations,
 )
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
-from inferplan.policies.subjects.serving import started_engine
+from inferplan.policies.subjects.serving import row_of, started_engine
 from inferplan.policies.subjects.workloads import copies_of, group_size_of, pods_of
 
 # Programs that compile engines, which needs an accelerator: TensorRT-LLM's, and ours for the
@@ -31,6 +31,7 @@ SIZES = (
 )
 # One device is one rank. A Neuron device has several cores, so it is not.
 VENDORS = ("nvidia", "habana", "amd")
+SHARED_MEMORY = ("/dev/shm", "/dev")  # noqa: S108 - where engines map it, not a place for files
 FOR_GAUDI = re.compile(r"habana|gaudi|(^|[-_/.:])hpu([-_/.:]|$)", re.IGNORECASE)
 
 
@@ -124,6 +125,24 @@ def accelerator_require_tensor_parallel_fit(pod: PodTemplate, _: Parameters) -> 
                 yield violation(
                     container.at("args"), "does not match the number of accelerators of its pods"
                 )
+
+
+@resource_rule(PODS)
+def accelerator_require_shared_memory(pod: PodTemplate, _: Parameters) -> Violations:
+    for container in pod.running:
+        count = sum(
+            field.quantity() or 0
+            for _vendor, side, field in container.accelerators()
+            if side == "limits"
+        )
+        engine = started_engine(container)
+        if count < 2 or not engine or "shares" not in row_of(engine) or pod.at("hostIPC").flag():
+            continue
+        mounts = container.at("volumeMounts").each()
+        if not any(each.at("mountPath").text().rstrip("/") in SHARED_MEMORY for each in mounts):
+            yield violation(
+                container.at("volumeMounts"), "contains no volume at /dev/shm for several ranks"
+            )
 
 
 def _spans_cluster(pod: PodTemplate, container: Container) -> bool:

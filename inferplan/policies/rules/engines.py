@@ -15,7 +15,13 @@ from inferplan.policies.engine.rule import (
 )
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import Word
-from inferplan.policies.subjects.serving import engine_containers, engine_of, model_of
+from inferplan.policies.subjects.serving import (
+    engine_containers,
+    engine_of,
+    model_of,
+    row_of,
+    started_engine,
+)
 
 OFF = ("0", "false", "no", "off")
 # vLLM's security guide (2026): development and profiling endpoints need no key; adapters load from
@@ -151,6 +157,10 @@ def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Vio
         lambda entry: entry.at("value").text().lower() in ON,
         "lets the model's files run as code",
     )
+    trusted = row_of(engine).get("distrust", ()) if (engine := started_engine(container)) else ()
+    names = {word.partition("=")[0] for word in container.words} | container.environment().keys()
+    if trusted and names.isdisjoint(trusted):
+        yield violation(container.at("args"), "trusts the code of models by default")
     words = (*container.at("command").each(), *container.at("args").each())
     yield from violations(
         words, lambda field: DOWNLOAD_COMMAND.search(field.text()), "runs what it downloads"

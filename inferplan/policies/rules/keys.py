@@ -22,7 +22,7 @@ from inferplan.policies.engine.rule import (
 )
 from inferplan.policies.rules.routes import SECURITY_POLICY
 from inferplan.policies.subjects.pods import CONTAINERS, Container
-from inferplan.policies.subjects.serving import key_of, started_engine, switches_off
+from inferplan.policies.subjects.serving import row_of, started_engine, switches_off
 from inferplan.policies.subjects.workloads import WORKLOADS
 
 KEYS = objects("kubernetes:core:Secret")
@@ -142,7 +142,7 @@ def model_require_server_key(container: Container, _: Parameters) -> Violations:
         or not (engine := started_engine(container))
     ):
         return
-    row, environment = key_of(engine), container.environment()
+    row, environment = row_of(engine), container.environment()
     problem = "switches the server's key off, so anyone who can reach the port can use the model"
     yield from (violation(each, problem) for each in switches_off(container, engine))
     names = row.get("variables", ())

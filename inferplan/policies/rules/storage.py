@@ -14,6 +14,7 @@ from inferplan.policies.engine.rule import (
     violations,
 )
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
+from inferplan.policies.subjects.serving import WRITTEN, folder_of
 from inferplan.policies.subjects.workloads import claims_of, engines_of
 
 VOLUME = "kubernetes:core:PersistentVolume"
@@ -63,6 +64,36 @@ def stack_require_read_only_weights(stack: Stack, _: Parameters) -> Violations:
                         volume,
                         "contains weights that a Job writes, but the server can write them too",
                     )
+
+
+    for pod in engines_of(stack):
+        with stack.unreadable:
+            yield from _named_weights(pod)
+
+
+def _named_weights(pod: PodTemplate) -> Violations:
+    """The mounts of claims with the model that a server names, if it may write them and does not
+    have to: no folder of its caches is there.
+    """
+    claims = {
+        volume.at("name").text()
+        for volume in pod.at("volumes").each()
+        if volume.at("persistentVolumeClaim", "claimName").text()
+        and not volume.at("persistentVolumeClaim", "readOnly").flag()
+    }
+    for container in pod.running:
+        model = PurePosixPath(folder_of(container))
+        written = [PurePosixPath(each.at("value").text()) for each in container.variables(WRITTEN)]
+        for mount in container.at("volumeMounts").each():
+            path = PurePosixPath(mount.at("mountPath").text())
+            if (
+                mount.at("name").text() in claims
+                and not mount.at("readOnly").flag()
+                and model.is_absolute()
+                and model.is_relative_to(path)
+                and not any(each.is_relative_to(path) for each in written)
+            ):
+                yield violation(mount, "contains the weights, but the server can write them too")
 
 
 def _volumes_with_claims(

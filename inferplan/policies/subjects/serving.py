@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from inferplan.policies.engine.fields import Field
@@ -13,6 +14,7 @@ _TABLE = table("policies/subjects/serving.toml")
 _ENGINES: Mapping[str, Mapping[str, Any]] = {
     name: row for name, row in _TABLE.items() if isinstance(row, dict) and "program" in row
 }
+WRITTEN: str = _TABLE["written"]
 # No server has this name.
 _NONE = r"(?!)"
 
@@ -48,15 +50,14 @@ def started_engine(container: Container) -> str:
 
 
 def _names(name: str, container: Container) -> bool:
-    return any(
-        re.fullmatch(_ENGINES[name]["program"], word.rpartition("/")[2]) for word in container.words
-    )
+    words = [word.rpartition("/")[2] for word in container.words]
+    # `serve` alone is the name of many programs, and `serve run` is Ray's.
+    texts = (*words, *map(" ".join, pairwise(words)))
+    return any(re.fullmatch(_ENGINES[name]["program"], text) for text in texts)
 
 
-def key_of(engine: str) -> Mapping[str, Any]:
-    """The row of the table for an engine: where its servers take their key, and what switches it
-    off.
-    """
+def row_of(engine: str) -> Mapping[str, Any]:
+    """The row of the table for an engine."""
     return _ENGINES[engine]
 
 
@@ -131,6 +132,12 @@ def _positional(container: Container, engine: Mapping[str, Any]) -> str:
             and not re.match(engine["switches"], word.text.replace("_", "-"))
         )
     return ""
+
+
+def folder_of(container: Container) -> str:
+    """The folder or file of the model on the command line of a server, "" if there is none."""
+    model = model_of(container) or container.option(*_TABLE["folders"]) or ""
+    return model if model.startswith("/") else ""
 
 
 def server_keys(pod: PodTemplate) -> Iterator[Field]:
