@@ -18,13 +18,14 @@ from inferplan.audit.templates import TABLE, schedulers
 from inferplan.errors import ClusterError, ObjectFailed
 from inferplan.kube.api import Api, ApiError, Resource, UnknownKindError
 from inferplan.kube.field_owners import entries
+from inferplan.kube.objects import condition
 from inferplan.kube.paths import mapping, text_of, with_values_of
 from inferplan.rehearsal.apply.objects import Objects, put
 from inferplan.rehearsal.apply.operators import reconcile
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.wait import reasons
 from inferplan.rehearsal.wait.object_events import Key, key_of, silent
-from inferplan.rehearsal.wait.readiness import Readiness, condition, rule_for
+from inferplan.rehearsal.wait.readiness import Readiness, rule_for
 from inferplan.rehearsal.wait.waiter import Waiter
 from inferplan.rehearsal.wait.watching import Watching
 

@@ -116,29 +116,6 @@ def _base(api_version: str) -> str:
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
-def label(manifest: Mapping[str, Any], name: str) -> str:
-    return (manifest["metadata"].get("labels") or {}).get(name, "")
-
-
-def annotation(manifest: Mapping[str, Any], name: str) -> str:
-    return (manifest["metadata"].get("annotations") or {}).get(name, "")
-
-
-def condition(manifest: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    return next(
-        (
-            each
-            for each in (manifest.get("status") or {}).get("conditions") or ()
-            if each["type"] == kind
-        ),
-        {},
-    )
-
-
-def is_true(manifest: Mapping[str, Any], kind: str) -> bool:
-    return condition(manifest, kind).get("status") == "True"
-
-
 def scalerless(
     declared: Iterable[tuple[ObjectKey, Mapping[str, Any]]], live: LiveCluster
 ) -> Callable[[ObjectKey], tuple[str, ...]]:

@@ -10,16 +10,11 @@ from typing import Final
 
 from inferplan.errors import ObjectFailed
 from inferplan.kube.api import Api, ApiError
+from inferplan.kube.objects import condition
 from inferplan.rehearsal.apply.operators import dynamo, leader_worker_set, ray_service
 from inferplan.rehearsal.apply.operators.stub import Object, Stub
 from inferplan.rehearsal.wait.object_events import Key, Target, key_of
-from inferplan.rehearsal.wait.readiness import (
-    READY,
-    Readiness,
-    condition,
-    ready_addresses,
-    rule_for,
-)
+from inferplan.rehearsal.wait.readiness import READY, Readiness, ready_addresses, rule_for
 from inferplan.rehearsal.wait.reasons import rejection
 from inferplan.rehearsal.wait.waiter import Waiter
 from inferplan.rehearsal.wait.watching import Watching
