@@ -6,6 +6,11 @@ from typing import Any
 from inferplan.kube.paths import mapping
 
 
+def object_text(kind: str, namespace: str, name: str) -> str:
+    """Return an object as text: `Deployment inference/llama`, `Node node-1`."""
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+
+
 def label(manifest: Mapping[str, Any], name: str) -> str:
     return mapping(manifest, "metadata", "labels").get(name, "")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferplan.kube.field_owners import SCALED, SCALER_BOUNDS
+from inferplan.kube.objects import object_text
 from inferplan.kube.paths import mapping
 
 Get = Callable[[str], Mapping[str, Any]]
@@ -23,11 +24,7 @@ class ObjectKey:
     name: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.kind} {self.namespace}/{self.name}"
-            if self.namespace
-            else f"{self.kind} {self.name}"
-        )
+        return object_text(self.kind, self.namespace, self.name)
 
     @property
     def group(self) -> str:

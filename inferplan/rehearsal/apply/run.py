@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inferplan.errors import BusyError
+from inferplan.progress import silent
 from inferplan.pulumi_engine.program.monitor import Monitor
 from inferplan.pulumi_engine.program.record import run
 from inferplan.pulumi_engine.recording import Recording
@@ -29,7 +30,6 @@ from inferplan.rehearsal.wait.object_events import (
     JournalRepaired,
     Listener,
     Target,
-    silent,
 )
 from inferplan.rehearsal.wait.timeouts import spelled
 from inferplan.rehearsal.wait.waiter import Waiter

@@ -170,12 +170,12 @@ def _apply(api: Api, child: Object, owner: Object) -> Object:
     if child["kind"] == "Service":
         # An operator leaves a Service alone that it did not make.
         with contextlib.suppress(ApiError):
-            found: Object = api.request("GET", path)
+            live: Object = api.request("GET", path)
             if all(
                 each["uid"] != owner["metadata"]["uid"]
-                for each in found["metadata"].get("ownerReferences") or ()
+                for each in live["metadata"].get("ownerReferences") or ()
             ):
-                return found
+                return live
     try:
         return api.apply(path, {**child, "metadata": metadata}, manager=MANAGER, force=True)[0]
     except ApiError as error:
