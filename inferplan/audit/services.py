@@ -7,9 +7,9 @@ from inferplan.audit.deployed import Change
 from inferplan.audit.manifest import Manifest, finding
 from inferplan.audit.merge import differences
 from inferplan.audit.templates import containers, is_unnamed, select
+from inferplan.kube.durations import spelled
 from inferplan.kube.paths import text_of
 from inferplan.rehearsal.wait.object_events import Key
-from inferplan.rehearsal.wait.timeouts import spelled
 from inferplan.review.findings import Finding
 
 _SHORTEST_GAP = 0.05

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inferplan.errors import BusyError
+from inferplan.kube.durations import spelled
 from inferplan.progress import silent
 from inferplan.pulumi_engine.program.monitor import Monitor
 from inferplan.pulumi_engine.program.record import run
@@ -31,7 +32,6 @@ from inferplan.rehearsal.wait.object_events import (
     Listener,
     Target,
 )
-from inferplan.rehearsal.wait.timeouts import spelled
 from inferplan.rehearsal.wait.waiter import Waiter
 from inferplan.rehearsal.wait.watching import Watching
 
