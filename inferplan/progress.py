@@ -46,7 +46,7 @@ Event = StepStarted | StepWaiting | StepFinished | Notice
 Progress = Callable[[Event], None]
 
 
-def silent(_event: Event) -> None:
+def silent(_event: object) -> None:
     """Ignore the event."""
 
 

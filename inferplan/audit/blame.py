@@ -136,12 +136,12 @@ def _by_table(part: str, reason: str, manifest: Manifest, paths: list[Path]) -> 
     for row in (row for words, row in _TABLE[part].items() if re.search(words, reason)):
         patterns = row.split("|")
         for path in ((*path, "spec") for path in paths or [()]):
-            found = [
+            fields = [
                 each
                 for pattern in patterns
                 for each in select(values_at(manifest.body, path), pattern, path)
             ]
-            found.sort(
+            fields.sort(
                 key=lambda each: (
                     not any(
                         _is_named(str(text), reason)
@@ -149,8 +149,8 @@ def _by_table(part: str, reason: str, manifest: Manifest, paths: list[Path]) -> 
                     )
                 )
             )
-            yield from (text_of(inner) for inner, _ in found)
-            if not found and paths:
+            yield from (text_of(inner) for inner, _ in fields)
+            if not fields and paths:
                 yield f"{text_of(path)}.{patterns[-1].replace('.*', '[0]')}"
 
 

@@ -10,6 +10,7 @@ from inferplan.audit.manifest import Manifest
 from inferplan.audit.session import Session
 from inferplan.audit.templates import templates
 from inferplan.kube.paths import mapping
+from inferplan.kube.selectors import selects
 from inferplan.rehearsal.wait.object_events import Key
 from inferplan.review.findings import Finding
 
@@ -45,17 +46,29 @@ class Deployed:
         return [(each.api_version, key) for key, each in self.manifests.items()]
 
     def selected(self, namespace: str, selector: Mapping[str, Any]) -> dict[Key, Manifest]:
-        """The manifests in `namespace` whose pods have the labels of `selector`; call it when
+        """The manifests in `namespace` with pods that a label selector selects; call it when
         everything is deployed.
         """
+        labels = mapping(selector, "matchLabels")
         several = [
-            self._by_label[namespace, str(name), str(value)] for name, value in selector.items()
+            self._by_label[namespace, str(name), str(value)] for name, value in labels.items()
         ]
+        nearby = min(several, key=len) if several else self._by_namespace[namespace]
         return {
             key: each
-            for key, each in min(several, key=len, default={}).items()
-            if all(key in matches for matches in several)
+            for key, each in nearby.items()
+            if any(
+                selects(selector, mapping(template, "metadata", "labels"))
+                for _, template in templates(each.body)
+            )
         }
+
+    @cached_property
+    def _by_namespace(self) -> defaultdict[str, dict[Key, Manifest]]:
+        index: defaultdict[str, dict[Key, Manifest]] = defaultdict(dict)
+        for key, each in self.manifests.items():
+            index[key.namespace][key] = each
+        return index
 
     @cached_property
     def _by_label(self) -> defaultdict[tuple[str, str, str], dict[Key, Manifest]]:

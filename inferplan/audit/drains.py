@@ -12,10 +12,10 @@ from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.fleet import LOAD_NAMESPACE
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.session import Session
-from inferplan.audit.templates import templates
 from inferplan.kube.api import ApiError
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import number
+from inferplan.kube.selectors import selects
 from inferplan.rehearsal.wait.object_events import Key, key_of
 from inferplan.review.findings import Finding
 
@@ -68,17 +68,7 @@ def shared_budgets(change: Change) -> Iterator[Finding]:
     for key, manifest, before in sorted(
         change.each(_BUDGET), key=lambda each: not change.first and each[2] is None
     ):
-        selector = mapping(manifest.spec, "selector")
-        workloads: Iterable[Key] = change.new.selected(
-            key.namespace, mapping(selector, "matchLabels")
-        )
-        if not selector:
-            workloads = [
-                other
-                for other, each, _ in change.each()
-                if other.namespace == key.namespace and any(templates(each.body))
-            ]
-        for workload in workloads if not selector.get("matchExpressions") else ():
+        for workload in change.new.selected(key.namespace, mapping(manifest.spec, "selector")):
             if other := covered.get(workload):
                 known = before is not None and other in change.old.manifests
                 reason = (
@@ -147,19 +137,14 @@ def _evict(session: Session, deployed: Deployed, node: str, limit: float) -> Ite
                 "drain", key, "metadata.ownerReferences", reason, deployed.manifests.get(key)
             )
         elif reason := _blocked(session, key, limit):
-            labels = mapping(pod, "metadata", "labels").items()
-            several = (
+            labels = mapping(pod, "metadata", "labels")
+            budgets = (
                 each
                 for other, each in deployed.manifests.items()
                 if (other.kind, other.namespace) == (_BUDGET, key.namespace)
             )
             budget = next(
-                (
-                    each
-                    for each in several
-                    if mapping(each.spec, "selector", "matchLabels").items() <= labels
-                ),
-                None,
+                (each for each in budgets if selects(mapping(each.spec, "selector"), labels)), None
             )
             if budget is None:
                 yield finding(

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from inferplan.audit.manifest import Object
+from inferplan.kube.objects import condition
 from inferplan.kube.paths import mapping
 from inferplan.rehearsal.wait.object_events import Key
-from inferplan.rehearsal.wait.readiness import condition
 
 
 class History:

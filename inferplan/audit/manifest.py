@@ -8,6 +8,7 @@ from typing import Any, Final
 from inferplan.audit.secrets import without_secrets
 from inferplan.documents.text import clean
 from inferplan.kube.disclosure.disclosure import message
+from inferplan.kube.objects import annotation
 from inferplan.kube.paths import mapping
 from inferplan.review.findings import Finding
 from inferplan.tables import table
@@ -70,7 +71,7 @@ class Manifest:
         return str(self.body["metadata"].get("namespace") or "")
 
     def annotation(self, name: str) -> str:
-        return str(mapping(self.body, "metadata", "annotations").get(name, ""))
+        return annotation(self.body, name)
 
 
 def finding(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from inferplan.kube import differences as tree
 from inferplan.kube.paths import MISSING, Path, parse, text_of, value_at
 
 _KEYED = re.compile(r'\[(\w+)="([^"]*)"\]')
@@ -36,7 +37,7 @@ def differences(old: Any, new: Any) -> Iterator[str]:
     """
     return (
         text_of(path)
-        for path, *values in _unequal(old, new)
+        for path, *values in tree.differences(old, new, parts=tree.parts_by_index)
         if any(each not in (None, MISSING) for each in values)
     )
 
@@ -45,7 +46,7 @@ def unkept(declared: Any, live: Any) -> Iterator[tuple[Path, Any]]:
     """The fields of `declared` that `live` has otherwise, with its values; MISSING for one that the
     API server left out, as it does if a feature is off.
     """
-    for path, before, value in _unequal(declared, live):
+    for path, before, value in tree.differences(declared, live, parts=tree.parts_by_index):
         # An empty field may be left out, and the text of Secrets is kept as data.
         is_declared = (
             before is not MISSING
@@ -54,18 +55,6 @@ def unkept(declared: Any, live: Any) -> Iterator[tuple[Path, Any]]:
         )
         if is_declared and not isinstance(value, list):
             yield path, value
-
-
-def _unequal(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
-    """The path and both values of each part that differs; MISSING for a key that is not there."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in dict.fromkeys((*old, *new)):
-            yield from _unequal(old.get(key, MISSING), new.get(key, MISSING), (*path, str(key)))
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for index, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from _unequal(before, after, (*path, index))
-    elif old != new:
-        yield path, old, new
 
 
 def indexed(path: str, body: Any) -> str:

@@ -58,14 +58,16 @@ def blocking_pods(
             for each in session.watching.known("Pod")
             if each["spec"].get("nodeName") and _is_older(each, pod, manifest)
         ]
-        held = {what: [each["metadata"]["name"] for each in older]} if what and is_old else {}
+        holders = {what: [each["metadata"]["name"] for each in older]} if what and is_old else {}
         wanted = {
             name: count
             for name, count in requests_of(pod["spec"]).items()
             if f"Insufficient {name}" in reason
         }
-        held |= {name: _held_by_old(session, older, name, count) for name, count in wanted.items()}
-        for resource, names in held.items():
+        holders |= {
+            name: _held_by_old(session, older, name, count) for name, count in wanted.items()
+        }
+        for resource, names in holders.items():
             if names:
                 return (
                     f"{', '.join(sorted(names))} hold{'s' if len(names) == 1 else ''} {resource}"
@@ -92,8 +94,8 @@ def restrictions(change: Change, key: Key, workload: Manifest, reason: str) -> I
             claims if other.kind == "ResourceClaimTemplate" else reason
         )
         if near in ("", key.namespace) and named and not change.same(other):
-            found = (text_of(path) for path, _ in select(manifest.body, patterns[other.kind]))
-            field = next(found, "") or named_field(reason, manifest, before)
+            fields = (text_of(path) for path, _ in select(manifest.body, patterns[other.kind]))
+            field = next(fields, "") or named_field(reason, manifest, before)
             yield finding(
                 "restricts", other, field, f"pods of {key} do not run: {reason}", manifest
             )

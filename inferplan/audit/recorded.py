@@ -106,20 +106,20 @@ def _devices(slices: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[Object
     """The devices of each node, equal ones together and without what identifies one; and those that
     a nodes file cannot say.
     """
-    found: dict[tuple[str, str], list[Object]] = defaultdict(list)
+    by_driver: dict[tuple[str, str], list[Object]] = defaultdict(list)
     unsaid: set[str] = set()
     for spec, device in (
         (each["spec"], device) for each in slices for device in each["spec"].get("devices") or ()
     ):
         if spec.get("nodeName") and "consumesCounters" not in device:
-            found[spec["nodeName"], spec["driver"]].append(device)
+            by_driver[spec["nodeName"], spec["driver"]].append(device)
         else:
             unsaid.add(
                 f"{spec['driver']}:"
                 f" {'partitions' if spec.get('nodeName') else 'devices of several nodes'}"
             )
     devices: dict[str, list[Object]] = defaultdict(list)
-    for (node, driver), several in sorted(found.items()):
+    for (node, driver), several in sorted(by_driver.items()):
         values: dict[str, list[str]] = defaultdict(list)
         for name, value in (
             (name, value)
@@ -202,13 +202,13 @@ def _pool_name(shape: Object, taken: Collection[str]) -> str:
 
 
 def _load(pods: Iterable[Mapping[str, Any]], pools: Mapping[str, str]) -> list[Object]:
-    held: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for each in pods:
         spec = mapping(each, "spec")
         pool, requests = pools.get(str(spec.get("nodeName"))), requests_of(spec)
         if pool and requests and mapping(each, "status").get("phase") in ("Pending", "Running"):
-            held[pool, json.dumps(requests, sort_keys=True)] += 1
+            counts[pool, json.dumps(requests, sort_keys=True)] += 1
     return [
         {"pool": pool, "pods": count, "requests": json.loads(requests)}
-        for (pool, requests), count in sorted(held.items())
+        for (pool, requests), count in sorted(counts.items())
     ]

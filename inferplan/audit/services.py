@@ -7,9 +7,9 @@ from inferplan.audit.deployed import Change
 from inferplan.audit.manifest import Manifest, finding
 from inferplan.audit.merge import differences
 from inferplan.audit.templates import containers, is_unnamed, select
+from inferplan.kube.durations import spelled
 from inferplan.kube.paths import text_of
 from inferplan.rehearsal.wait.object_events import Key
-from inferplan.rehearsal.wait.timeouts import spelled
 from inferplan.review.findings import Finding
 
 _SHORTEST_GAP = 0.05
@@ -26,7 +26,7 @@ def outages(change: Change) -> Iterator[Finding]:
             or manifest.spec.get("type") == "ExternalName"
         ):
             continue
-        servers = change.new.selected(key.namespace, selector)
+        servers = change.new.selected(key.namespace, {"matchLabels": selector})
         history = change.session.history
         unserved = history.unserved(key.namespace, selector, change.since)
         seconds = max(history.gap(key, change.since), unserved)
@@ -41,7 +41,7 @@ def outages(change: Change) -> Iterator[Finding]:
         # gap lasts as long as a server really needs.
         if seconds > (0 if moved or unserved else _SHORTEST_GAP):
             before, names = (
-                change.old.selected(key.namespace, selector),
+                change.old.selected(key.namespace, {"matchLabels": selector}),
                 ", ".join(map(str, servers)) or "none",
             )
             accepted = bool(servers) and all(

@@ -18,13 +18,15 @@ from inferplan.audit.templates import TABLE, schedulers
 from inferplan.errors import ClusterError, ObjectFailed
 from inferplan.kube.api import Api, ApiError, Resource, UnknownKindError
 from inferplan.kube.field_owners import entries
+from inferplan.kube.objects import condition
 from inferplan.kube.paths import mapping, text_of, with_values_of
+from inferplan.progress import silent
 from inferplan.rehearsal.apply.objects import Objects, put
 from inferplan.rehearsal.apply.operators import reconcile
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.wait import reasons
-from inferplan.rehearsal.wait.object_events import Key, key_of, silent
-from inferplan.rehearsal.wait.readiness import Readiness, condition, rule_for
+from inferplan.rehearsal.wait.object_events import Key, key_of
+from inferplan.rehearsal.wait.readiness import Readiness, rule_for
 from inferplan.rehearsal.wait.waiter import Waiter
 from inferplan.rehearsal.wait.watching import Watching
 
@@ -349,16 +351,19 @@ def _operated(types: Collection[str], live: Object) -> Readiness:
             for part in status.get(name) or ()
         ),
     ]
-    found = [
+    conditions = [
         each for part in parts for each in part.get("conditions") or () if each["type"] in types
     ]
     # A parent that the change no longer names may keep its conditions.
-    current = [each for each in found if each.get("observedGeneration", generation) >= generation]
-    if found and not current:
+    current = [
+        each for each in conditions if each.get("observedGeneration", generation) >= generation
+    ]
+    if conditions and not current:
         return Readiness(why="its operator has not judged the change yet")
     if failed := next((each for each in current if each["status"] != "True"), None):
         return Readiness(why=str(failed.get("message")))
     # A route of another controller's Gateway never gets a condition.
     return Readiness(
-        ready=bool(found) or "Ready" not in types, why="its operator has not written a status yet"
+        ready=bool(conditions) or "Ready" not in types,
+        why="its operator has not written a status yet",
     )

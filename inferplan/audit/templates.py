@@ -48,12 +48,12 @@ def templates(body: Mapping[str, Any]) -> Iterator[tuple[Path, Object]]:
 
 def schedulers(body: Mapping[str, Any]) -> dict[Path, str]:
     """The schedulers besides Kubernetes' own that place pods of an object, each by its field."""
-    found = (
+    names = (
         (path + inner, name)
         for path, template in templates(body)
         for inner, name in select(template, "spec.schedulerName")
     )
-    return {path: str(name) for path, name in found if name != "default-scheduler"}
+    return {path: str(name) for path, name in names if name != "default-scheduler"}
 
 
 def containers(body: Mapping[str, Any]) -> Iterator[tuple[Path, Object]]:

@@ -89,19 +89,6 @@ def millicores_of(quantity: str) -> int:
     return int((value * 1000).to_integral_value(ROUND_UP))
 
 
-def milliseconds_of(duration: str) -> float:
-    """Return the milliseconds of a duration such as `800ms` or `1.5s`. Raises ValueError if the
-    text is not one, or is 0.
-    """
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s)", duration)
-    value = 0.0 if match is None else float(match[1]) * (1 if match[2] == "ms" else 1000)
-    if not value:
-        raise ValueError(
-            f"{duration!r} is not a duration. Write milliseconds or seconds above 0: 800ms or 1.5s."
-        )
-    return value
-
-
 def canonical(quantity: str) -> str:
     """Return a quantity as the API server writes it, rounded up to thousandths. Raises ValueError
     if the text is not a quantity.

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from inferplan.hardware.prices import price_list
+from inferplan.kube.durations import milliseconds_of
 from inferplan.kube.facts import Subjects
 from inferplan.kube.paths import mapping
-from inferplan.kube.quantity import milliseconds_of
 from inferplan.predict.batches import Replica, Speed
 from inferplan.predict.library import MEASURE, Band, Memory, UnknownSpeedError, band_of, kernels
 from inferplan.predict.profiles import Measured, differences, key_of, load, measured

@@ -12,13 +12,14 @@ from inferplan.components.gateway.exposure_spec import (
     LoadBalancerAccess,
 )
 from inferplan.kube.names import INSTANCE_LABEL
+from inferplan.kube.objects import annotation
 from inferplan.kube.paths import Path, mapping, text_of, with_values_of
 from inferplan.pulumi_engine.values import with_unknown_from
 from inferplan.stackfile.stack import StackSettings
 from inferplan.updating.drift.compare import declared_differences
 from inferplan.updating.drift.visible import shown, visible
 from inferplan.workspace.deployment import Declared
-from inferplan.workspace.live import LiveCluster, ObjectKey, annotation, scalerless
+from inferplan.workspace.live import LiveCluster, ObjectKey, scalerless
 
 _COMPARED: Final = (
     *("Deployment", "DaemonSet", "LeaderWorkerSet", "RayService", "Service"),

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 from inferplan.components.preheat.spec import artifact_job
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL, KUEUE_API
+from inferplan.kube.objects import condition, label
 from inferplan.stackfile.stack import StackSettings
-from inferplan.workspace.live import Get, condition, label
+from inferplan.workspace.live import Get
 
 _STATES = {"ready": "complete", "copying": "running"}
 _ABSENT = "not applied yet"

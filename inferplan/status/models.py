@@ -10,11 +10,12 @@ from typing import Any
 from inferplan.components.preheat.spec import artifact_job
 from inferplan.components.serving.model_parts import PlacedModel
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL, KUEUE_GATE, QUEUE_LABEL
+from inferplan.kube.objects import condition, is_true, label
 from inferplan.rehearsal.wait.reasons import termination_message
 from inferplan.stackfile.stack import StackSettings
 from inferplan.status.jobs import PreheatRow, kueue_objects, waiting_reason
 from inferplan.workspace.contract import Contract
-from inferplan.workspace.live import Get, condition, is_true, label
+from inferplan.workspace.live import Get
 
 _NOT_APPLIED = "not applied yet"
 _RAY_NODE = "ray.io/node-type"

@@ -11,6 +11,7 @@ from inferplan.client.local_gateway.gateway import local_contract
 from inferplan.components.stores import StoreSpec
 from inferplan.infra.image_evidence import image_evidence
 from inferplan.kube.names import INSTANCE_LABEL
+from inferplan.kube.objects import is_true, label
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.stackfile.stack import StackSettings
 from inferplan.status.differences import differences, gateway_problems
@@ -27,7 +28,7 @@ from inferplan.status.models import ModelRow, models, queue_messages
 from inferplan.workspace.contract import Contract, contract_of
 from inferplan.workspace.declared import declared_objects
 from inferplan.workspace.kubectl import Kubectl
-from inferplan.workspace.live import Get, LiveCluster, is_true, label
+from inferplan.workspace.live import Get, LiveCluster
 from inferplan.workspace.simulated_nodes import nodes_wanted
 from inferplan.workspace.workspace import Workspace
 

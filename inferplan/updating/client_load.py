@@ -15,7 +15,7 @@ from inferplan.client.messages import DenialError
 from inferplan.client.target import Caller, Target, caller, target
 from inferplan.components.serving.traffic_spec import SloSpec
 from inferplan.errors import OperationError
-from inferplan.kube.quantity import milliseconds_of
+from inferplan.kube.durations import milliseconds_of
 from inferplan.updating.rehearsal_run import Diary
 from inferplan.workspace.workspace import Workspace, open_workspace
 

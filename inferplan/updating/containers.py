@@ -13,10 +13,11 @@ from typing import Any, Final
 from inferplan.errors import OperationError, RehearsalError
 from inferplan.kube.contents import CONTAINERS, Identity, foreign_contents
 from inferplan.kube.names import MANAGED_BY_LABEL
+from inferplan.kube.objects import label
 from inferplan.pulumi_engine.providers.kubernetes import is_object
 from inferplan.updating.pulumi_cli import answer
 from inferplan.workspace.deployment import key_of
-from inferplan.workspace.live import LiveCluster, ObjectKey, label
+from inferplan.workspace.live import LiveCluster, ObjectKey
 
 _PATIENCE_SECONDS: Final = 600.0
 _POLL_SECONDS: Final = 1.0

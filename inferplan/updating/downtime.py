@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from inferplan.errors import OperationError
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL, SERVER_KEY
+from inferplan.kube.objects import annotation, label
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.pulumi_engine.values import reveal, with_unknown_from
 from inferplan.updating.drift.compare import declared_differences
-from inferplan.workspace.live import LiveCluster, label
+from inferplan.workspace.live import LiveCluster
 
 Manifest = Mapping[str, Any]
 _LEAST: Final = "least replicas"
@@ -204,11 +205,8 @@ def _files(manifest: Manifest) -> set[str]:
 
 def _marks(manifest: Manifest) -> list[str]:
     """Hashes of the keys that the servers accept; the gateway sends the first one."""
-    marks = (
-        ((each.get("metadata") or {}).get("annotations") or {}).get(SERVER_KEY)
-        for each in _templates(manifest)
-    )
-    return next((mark.split(",") for mark in marks if isinstance(mark, str)), [])
+    marks = (annotation(each, SERVER_KEY) for each in _templates(manifest))
+    return next((mark.split(",") for mark in marks if mark), [])
 
 
 _SCALERS: Final = {"HorizontalPodAutoscaler": "autoscaling/v2", "ScaledObject": "keda.sh/v1alpha1"}

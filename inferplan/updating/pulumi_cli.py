@@ -145,8 +145,8 @@ def _refusal(words: Iterable[str]) -> str:
     "" if it states none.
     """
     text = _COLOUR.sub("", "".join(words))
-    _, found, cause = text.rpartition("error: ")
-    return " ".join(cause.split()).rstrip(".") if found else ""
+    _, marker, cause = text.rpartition("error: ")
+    return " ".join(cause.split()).rstrip(".") if marker else ""
 
 
 def _remedy(cause: str, verb: str, stack: str) -> str:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from inferplan.rehearsal.cluster import Cluster
+from inferplan.kube.objects import condition
+from inferplan.rehearsal.cluster import Cluster
 
 _CATCH_UP_SECONDS = 30.0
 # Short answers, so that clients send often: a fake pod is replaced within a fraction of a second.
@@ -143,13 +144,13 @@ def _deployment(diary: Diary, live: dict[str, Any]) -> None:
 
 
 def _pod(diary: Diary, live: dict[str, Any]) -> None:
-    for condition in live.get("status", {}).get("conditions", []):
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            diary.write(
-                "pending",
-                pod=live["metadata"]["name"],
-                reason=condition.get("message", condition.get("reason", "")),
-            )
+    scheduled = condition(live, "PodScheduled")
+    if scheduled.get("status") == "False":
+        diary.write(
+            "pending",
+            pod=live["metadata"]["name"],
+            reason=scheduled.get("message", scheduled.get("reason", "")),
+        )
 
 
 _LOOKS = {"Deployment": _deployment, "Pod": _pod}

@@ -14,6 +14,7 @@ from typing import Any
 
 from inferplan.documents.errors import InvalidStack
 from inferplan.errors import OperationError, RequestError
+from inferplan.kube.objects import label
 from inferplan.policies.engine.report import Report
 from inferplan.progress import Notice, Progress, silent
 from inferplan.pulumi_engine.recording import Recording
@@ -27,7 +28,7 @@ from inferplan.updating.preflight import check_operators, check_rights
 from inferplan.workspace.declared import declared_keys
 from inferplan.workspace.file_backend import discard_cut_attributes, is_recorded
 from inferplan.workspace.kubectl import Kubectl
-from inferplan.workspace.live import LiveCluster, ObjectKey, label
+from inferplan.workspace.live import LiveCluster, ObjectKey
 from inferplan.workspace.project import child_environment, project_name
 from inferplan.workspace.workspace import Workspace
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferplan.kube.names import MANAGED_BY_LABEL
+from inferplan.kube.objects import label
 from inferplan.kube.paths import mapped
 from inferplan.pulumi_engine.recording import STACK_TYPE, name_of, qualified_type
-from inferplan.workspace.live import ObjectKey, label
+from inferplan.workspace.live import ObjectKey
 
 Live = Callable[[ObjectKey], Mapping[str, Any] | None]
 """The live object of a key, None if it does not exist."""

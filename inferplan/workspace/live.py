@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferplan.kube.field_owners import SCALED, SCALER_BOUNDS
+from inferplan.kube.objects import object_text
 from inferplan.kube.paths import mapping
 
 Get = Callable[[str], Mapping[str, Any]]
@@ -23,11 +24,7 @@ class ObjectKey:
     name: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.kind} {self.namespace}/{self.name}"
-            if self.namespace
-            else f"{self.kind} {self.name}"
-        )
+        return object_text(self.kind, self.namespace, self.name)
 
     @property
     def group(self) -> str:
@@ -114,29 +111,6 @@ class LiveCluster:
 
 def _base(api_version: str) -> str:
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-
-
-def label(manifest: Mapping[str, Any], name: str) -> str:
-    return (manifest["metadata"].get("labels") or {}).get(name, "")
-
-
-def annotation(manifest: Mapping[str, Any], name: str) -> str:
-    return (manifest["metadata"].get("annotations") or {}).get(name, "")
-
-
-def condition(manifest: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    return next(
-        (
-            each
-            for each in (manifest.get("status") or {}).get("conditions") or ()
-            if each["type"] == kind
-        ),
-        {},
-    )
-
-
-def is_true(manifest: Mapping[str, Any], kind: str) -> bool:
-    return condition(manifest, kind).get("status") == "True"
 
 
 def scalerless(

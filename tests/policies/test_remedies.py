@@ -57,9 +57,7 @@ def _name(taken: dict[str, Any], name: str) -> str:
 
 def listed_of(case: Case) -> list[dict[str, Any]]:
     edits = reveal(case._edits())
-    return [
-        edited(each, edits) if label(each) == case.row.resource else each for each in base()
-    ]
+    return [edited(each, edits) if label(each) == case.row.resource else each for each in base()]
 
 
 BAD = bad_stacks()

@@ -15,7 +15,7 @@ from inferplan.client.target import tensors_of_text
 from inferplan.components.gateway import keys
 from inferplan.components.gateway.route_spec import names_for
 from inferplan.components.handles import Endpoint
-from inferplan.kube.quantity import milliseconds_of
+from inferplan.kube.durations import milliseconds_of
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.components import STUBS
 from inferplan.rehearsal.serving.programs import Program, answer_of, folder_of

@@ -14,13 +14,13 @@ from inferplan.policies.engine.evaluate import State
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.rule import Level
 from inferplan.policies.engine.settings import Settings, today
-from inferplan.pulumi_engine.plan.events import events_of, to_ndjson
+from inferplan.pulumi_engine.plan.events import events_of
 from inferplan.pulumi_engine.plan.states import states_of
 from inferplan.pulumi_engine.plan.steps import make_plan
 from inferplan.pulumi_engine.recording import Recording, Registration, make_urn
 from inferplan.pulumi_engine.values import Secret
 from inferplan.review.findings import Findings
-from inferplan.review.reading.reader import read_bytes
+from inferplan.review.reading.reader import preview_of
 from inferplan.review.report import Report, make_report
 
 _PROJECT = "audit"
@@ -56,14 +56,11 @@ def change_report(
         None if old is None else _check(findings.stack, old),
         policy=policy,
     )
-    events = to_ndjson(
-        events_of(
-            plan, against=findings.base, judged=policy_events(violations), packs=packs(violations)
-        )
+    events = events_of(
+        plan, against=findings.base, judged=policy_events(violations), packs=packs(violations)
     )
-    return make_report(
-        [read_bytes(events, source=findings.stack)], read_rule=read_rule, rehearsals=[findings]
-    )
+    preview = preview_of(events, source=findings.stack)
+    return make_report([preview], read_rule=read_rule, rehearsals=[findings])
 
 
 def _check(name: str, manifests: tuple[Manifest, ...]) -> PolicyReport:

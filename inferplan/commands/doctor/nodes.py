@@ -12,8 +12,8 @@ from inferplan.components.handles import NodeTarget
 from inferplan.components.nodes.pool import Pool
 from inferplan.images.catalogue import facts_of
 from inferplan.kube.names import HUGEPAGES
+from inferplan.kube.objects import is_true
 from inferplan.kube.quantity import amount, bytes_of, cpu_quantity, millicores_of, size_quantity
-from inferplan.workspace.live import is_true
 
 # A smaller difference is what the kubelet of another distribution reserves.
 _TOLERANCE = 0.95

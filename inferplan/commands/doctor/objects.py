@@ -9,10 +9,11 @@ from typing import Any
 
 from inferplan.commands.doctor.cluster import ExaminedCluster
 from inferplan.commands.doctor.findings import Finding, error, ok, unknown, warning
+from inferplan.kube.objects import annotation
 from inferplan.kube.quantity import amount, canonical
 from inferplan.planning.required_secrets import required_secrets
 from inferplan.updating.preflight import lacking_rights, missing_operators
-from inferplan.workspace.live import ObjectKey, annotation
+from inferplan.workspace.live import ObjectKey
 
 _NETWORKING, _STORAGE = "networking.k8s.io/v1", "storage.k8s.io/v1"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"

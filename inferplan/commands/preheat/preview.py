@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from inferplan.documents.errors import unknown
 from inferplan.errors import RequestError
 from inferplan.kube.names import INSTANCE_LABEL
-from inferplan.workspace.live import label
+from inferplan.kube.objects import label
 
 if TYPE_CHECKING:
     from inferplan.components.preheat.payload.certificates import UntrustedError

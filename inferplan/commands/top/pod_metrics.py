@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from inferplan.components.handles import Endpoint
 from inferplan.components.monitoring.vocabulary import factor_of, sources_of
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
+from inferplan.kube.objects import is_true, label
 from inferplan.stackfile.stack import StackSettings
-from inferplan.workspace.live import Get, is_true, label
+from inferplan.workspace.live import Get
 
 _SAMPLE = re.compile(r'([A-Za-z_:][A-Za-z0-9_:]*)(?:\{((?:[^"}]|"(?:\\.|[^"\\])*")*)\})?\s+(\S+)')
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)(=~|!=|=)"((?:\\.|[^"\\])*)"')

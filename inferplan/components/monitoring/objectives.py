@@ -15,7 +15,7 @@ from inferplan.components.monitoring.vocabulary import (
     together,
 )
 from inferplan.components.serving.traffic_spec import SloSpec
-from inferplan.kube.quantity import milliseconds_of
+from inferplan.kube.durations import milliseconds_of
 
 WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
 _LONG_WINDOWS = ("1h", "6h", "1d", "3d")

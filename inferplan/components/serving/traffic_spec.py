@@ -11,7 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.components.spec import Spec, checked, rule
 from inferplan.hardware.accelerators import Accelerator
-from inferplan.kube.quantity import milliseconds_of
+from inferplan.kube.durations import milliseconds_of
 
 
 def _project_path(text: str) -> Iterator[str]:

@@ -54,7 +54,7 @@ _AS_PLACES: Final = {
 
 
 @cache
-def _types() -> dict[str, Any]:
+def object_types() -> dict[str, Any]:
     return json.loads(
         files("inferplan.kube").joinpath("object_types.json").read_text(encoding="utf-8")
     )
@@ -69,7 +69,7 @@ def _form_of(type_: str) -> str:
         .removeprefix("core/")
         .replace("Patch", "")
     )
-    own = _types()["kinds"].get(name)
+    own = object_types()["kinds"].get(name)
     return f"@{own}" if own else _OPEN
 
 
@@ -186,7 +186,7 @@ def _below(at: _Context, key: str, value: Any, beside: str) -> _Context:
     form, name = at.form, key
     if form.startswith("@"):
         place = f"{form[1:]}.{key}"
-        form = _types()["types"].get(form[1:], {}).get(key, _OPEN)
+        form = object_types()["types"].get(form[1:], {}).get(key, _OPEN)
         if place in _FREE:
             form = _OPEN
         elif place in _HIDDEN:

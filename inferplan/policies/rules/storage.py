@@ -65,7 +65,6 @@ def stack_require_read_only_weights(stack: Stack, _: Parameters) -> Violations:
                         "contains weights that a Job writes, but the server can write them too",
                     )
 
-
     for pod in engines_of(stack):
         with stack.unreadable:
             yield from _named_weights(pod)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from inferplan.hardware.machines import ec2_devices
 from inferplan.kube.names import QUEUE_LABEL, RESOURCE_VENDORS, vendor_of
+from inferplan.kube.selectors import meets
 from inferplan.policies.engine.fields import Field, UnseenFieldError, matching
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.subjects.pods import PodTemplate
@@ -63,20 +64,15 @@ def matches_labels(selector: Field, labels: dict[str, str]) -> bool:
     """True if a label selector (matchLabels, matchExpressions) matches `labels`. Raises FieldError."""
     if any(labels.get(key) != each.text() for key, each in selector.at("matchLabels").entries()):
         return False
-    return all(_expression(each, labels) for each in selector.at("matchExpressions").each())
-
-
-def _expression(expression: Field, labels: dict[str, str]) -> bool:
-    key, values = expression.at("key").text(), expression.at("values").texts()
-    match expression.at("operator").text():
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case _:
-            return key not in labels
+    return all(
+        meets(
+            labels,
+            each.at("operator").text(),
+            each.at("key").text(),
+            each.at("values").texts(),
+        )
+        for each in selector.at("matchExpressions").each()
+    )
 
 
 def nodes_of(stack: Stack) -> Iterator[Node]:

@@ -4,9 +4,12 @@ replaces the resource.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
+from operator import itemgetter
 from typing import Any, Literal
 
-from inferplan.kube.paths import Path, covers, leaves, order_of, parse, text_of
+from inferplan.kube.differences import Parts, differences, parts_by_key
+from inferplan.kube.paths import MISSING, Path, covers, leaves, order_of, parse, text_of
 from inferplan.pulumi_engine.plan.states import ResourceState
 from inferplan.pulumi_engine.providers import aws
 from inferplan.pulumi_engine.providers.kubernetes import (
@@ -19,7 +22,6 @@ from inferplan.pulumi_engine.providers.kubernetes import (
 from inferplan.pulumi_engine.values import UNKNOWN, Masked
 
 Kind = Literal["add", "delete", "update"]
-_MISSING = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,40 +50,29 @@ class Change:
     """
 
 
-def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Kind, Any]]:
+def _differences(old: Any, new: Any) -> Iterator[tuple[Path, Kind, Any]]:
     """Each path at which `old` and `new` differ, with the kind of change and the new (or removed)
     value.
     """
+    for path, before, after in differences(old, new, parts=_paired, equal=_are_equal):
+        kind: Kind = "add" if before is MISSING else "delete" if after is MISSING else "update"
+        yield path, kind, before if kind == "delete" else after
+
+
+def _paired(old: Any, new: Any) -> Parts | None:
     if isinstance(old, Masked) and isinstance(new, Masked):
-        yield from _secret_differences(old, new, path)
-    elif isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted({*old, *new}, key=str):
-            yield from _item_differences(
-                old.get(key, _MISSING), new.get(key, _MISSING), (*path, key)
-            )
-    elif isinstance(old, list) and isinstance(new, list):
-        for index in range(max(len(old), len(new))):
-            before = old[index] if index < len(old) else _MISSING
-            after = new[index] if index < len(new) else _MISSING
-            yield from _item_differences(before, after, (*path, index))
-    elif type(old) is not type(new) or old != new:
-        yield path, "update", new
+        old, new = old.fields, new.fields
+    if isinstance(old, list) and isinstance(new, list):
+        pairs = zip_longest(old, new, fillvalue=MISSING)
+        return [(index, *pair) for index, pair in enumerate(pairs)]
+    pairs = parts_by_key(old, new)
+    return pairs and sorted(pairs, key=itemgetter(0))
 
 
-def _item_differences(old: Any, new: Any, path: Path) -> Iterator[tuple[Path, Kind, Any]]:
-    if old is _MISSING:
-        yield path, "add", new
-    elif new is _MISSING:
-        yield path, "delete", old
-    else:
-        yield from differences(old, new, path)
-
-
-def _secret_differences(old: Masked, new: Masked, path: Path) -> Iterator[tuple[Path, Kind, Any]]:
-    if old.fields is not None and new.fields is not None:
-        yield from differences(old.fields, new.fields, path)
-    elif old.digest != new.digest:
-        yield path, "update", new
+def _are_equal(old: Any, new: Any) -> bool:
+    if isinstance(old, Masked) and isinstance(new, Masked):
+        return old.digest == new.digest
+    return type(old) is type(new) and old == new
 
 
 def compare(
@@ -106,7 +97,7 @@ def compare(
     patterns += aws.replacing_patterns(new.type)
     patterns += tuple(parse(text) for text in new.replace_on_changes)
     ignored = tuple(parse(text) for text in new.ignore_changes)
-    differing = tuple(_with_renewed(differences(before, after), after, renewed))
+    differing = tuple(_with_renewed(_differences(before, after), after, renewed))
     kept = tuple(
         text_of(path)
         for path, _, _ in differing

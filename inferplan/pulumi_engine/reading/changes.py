@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferplan.documents.text import clean
+from inferplan.kube.differences import Parts, differences, parts_by_index
 from inferplan.kube.paths import MISSING, Path, leaves, order_of, parse, text_of
 from inferplan.pulumi_engine.reading.events import PropertyDiff, State, Step
 from inferplan.pulumi_engine.reading.values import COMPUTED, SECRET, decoded, show, veil, veil_at
@@ -106,7 +107,7 @@ def _compared(step: Step) -> Iterator[PropertyChange]:
 def _pairs(
     old: Any, new: Any, type_: str = "", keys: frozenset[str] = frozenset()
 ) -> Iterator[PropertyChange]:
-    for path in sorted(_differing(old, new, ()), key=order_of):
+    for path in _differing(old, new):
         before, after = veil_at(old, path, type_), veil_at(new, path, type_)
         text = _spelled(path)
         yield from _opened(
@@ -129,7 +130,7 @@ def _opened(path: str, old: Any, new: Any, kind: str) -> Iterator[PropertyChange
         yield _change(path, old, new, kind)
         return
     replaces = kind.endswith("-replace")
-    inside = sorted(_differing(before, after, ()), key=order_of)
+    inside = _differing(before, after)
     if not inside:
         yield PropertyChange(
             path=path, old="JSON", new="the same JSON, written differently", replaces=replaces
@@ -142,34 +143,16 @@ def _opened(path: str, old: Any, new: Any, kind: str) -> Iterator[PropertyChange
         yield _change(f"{path}{dot}{within}", was, will, _kind(was, will, replaces=replaces))
 
 
-_DEEPEST = 100
+def _differing(old: Any, new: Any) -> list[Path]:
+    """The paths at which `old` and `new` differ, as deep as both are maps or lists, in order."""
+    return sorted((path for path, _, _ in differences(old, new, parts=_parts)), key=order_of)
 
 
-def _differing(old: Any, new: Any, path: Path) -> Iterator[Path]:
-    """Paths at which `old` and `new` differ, as deep as both are maps or lists."""
-    if old == new:
-        return
-    if len(path) < _DEEPEST and isinstance(old, dict) and isinstance(new, dict):
-        for key in old.keys() | new.keys():
-            if key in old and key in new:
-                yield from _differing(old[key], new[key], (*path, key))
-            else:
-                yield (*path, key)
-    elif len(path) < _DEEPEST and _are_alike_lists(old, new):
-        for index, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from _differing(before, after, (*path, index))
-    else:
-        yield path
-
-
-def _are_alike_lists(old: Any, new: Any) -> bool:
-    """True for two lists of as many items, of which some have parts."""
-    return (
-        isinstance(old, list)
-        and isinstance(new, list)
-        and len(old) == len(new)
-        and any(isinstance(item, dict | list) for item in old)
-    )
+def _parts(old: Any, new: Any) -> Parts | None:
+    """The parts of two maps, or of two lists of the same length of which some items have parts."""
+    if isinstance(old, list) and not any(isinstance(item, dict | list) for item in old):
+        return None
+    return parts_by_index(old, new)
 
 
 def _holds_secret(value: Any) -> bool:

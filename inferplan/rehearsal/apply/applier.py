@@ -13,6 +13,7 @@ from typing import Any, Final
 from inferplan.errors import ObjectFailed, RegistrationRefused
 from inferplan.kube.api import ApiError
 from inferplan.kube.names import PRETEND
+from inferplan.kube.objects import annotation
 from inferplan.pulumi_engine.plan.change import compare
 from inferplan.pulumi_engine.plan.states import ResourceState, state_of
 from inferplan.pulumi_engine.program.monitor import Realized
@@ -40,7 +41,7 @@ from inferplan.rehearsal.apply.journal import ADOPTED, Entry, Journal
 from inferplan.rehearsal.apply.objects import Manner, Object, Objects, Result
 from inferplan.rehearsal.apply.operators import reconcile
 from inferplan.rehearsal.wait.object_events import Applied, Failed, Key, Ready, Skipped, Target
-from inferplan.rehearsal.wait.readiness import TIMEOUT_SECONDS, annotation
+from inferplan.rehearsal.wait.readiness import TIMEOUT_SECONDS
 from inferplan.rehearsal.wait.reasons import rejection
 from inferplan.rehearsal.wait.timeouts import limit_of
 from inferplan.rehearsal.wait.waiter import Interrupted

@@ -10,11 +10,12 @@ from typing import Final
 from inferplan.errors import ObjectFailed
 from inferplan.kube.api import Api, ApiError, Resource, UnknownKindError
 from inferplan.kube.field_owners import additions, is_taken_over
+from inferplan.kube.objects import annotation
 from inferplan.rehearsal.apply.fields import Object, contains, content_of, taken_over, with_ignored
 from inferplan.rehearsal.apply.journal import MANAGER
 from inferplan.rehearsal.apply.operators import reconcile
 from inferplan.rehearsal.wait.object_events import ChangeKind, Key
-from inferplan.rehearsal.wait.readiness import annotation, unready
+from inferplan.rehearsal.wait.readiness import unready
 from inferplan.rehearsal.wait.reasons import immutable_fields, is_immutable, rejection
 from inferplan.rehearsal.wait.waiter import Waiter
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inferplan.errors import BusyError
+from inferplan.kube.durations import spelled
+from inferplan.progress import silent
 from inferplan.pulumi_engine.program.monitor import Monitor
 from inferplan.pulumi_engine.program.record import run
 from inferplan.pulumi_engine.recording import Recording
@@ -29,9 +31,7 @@ from inferplan.rehearsal.wait.object_events import (
     JournalRepaired,
     Listener,
     Target,
-    silent,
 )
-from inferplan.rehearsal.wait.timeouts import spelled
 from inferplan.rehearsal.wait.waiter import Waiter
 from inferplan.rehearsal.wait.watching import Watching
 

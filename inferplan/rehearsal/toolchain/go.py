@@ -67,8 +67,8 @@ def find_go(minimum: tuple[int, ...], progress: Progress) -> Go:
     """
     # The extra `rehearsal` puts one next to the interpreter of an environment, which need not be
     # activated.
-    found = (shutil.which("go", path=str(Path(sys.executable).parent)), shutil.which("go"))
-    for candidate in dict.fromkeys(each for each in found if each is not None):
+    programs = (shutil.which("go", path=str(Path(sys.executable).parent)), shutil.which("go"))
+    for candidate in dict.fromkeys(each for each in programs if each is not None):
         go = _probe(Path(candidate), os.environ | BUILD_ENVIRONMENT)
         if go is not None and go.release >= minimum:
             return go

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from inferplan.errors import RehearsalError
+from inferplan.kube.objects import object_text
 
 ChangeKind = Literal["created", "changed", "unchanged", "replaced"]
 
@@ -22,11 +23,7 @@ class Key:
     name: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.kind} {self.namespace}/{self.name}"
-            if self.namespace
-            else f"{self.kind} {self.name}"
-        )
+        return object_text(self.kind, self.namespace, self.name)
 
 
 def key_of(live: Mapping[str, Any]) -> Key:
@@ -106,10 +103,6 @@ class JournalRepaired(_ObjectEvent):
 
 Event = Applied | Waiting | Ready | Failed | Skipped | Deleting | Deleted | JournalRepaired
 Listener = Callable[[Event], None]
-
-
-def silent(_event: Event) -> None:
-    """Ignore the event."""
 
 
 class ApplyFailed(RehearsalError):  # noqa: N818 - named after what happened

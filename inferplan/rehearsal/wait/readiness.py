@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from inferplan.kube.names import FAKE_NODE
+from inferplan.kube.objects import annotation, condition
 from inferplan.kube.paths import mapping
 
 Object = dict[str, Any]
@@ -32,11 +33,6 @@ class Readiness:
 
 
 READY: Final = Readiness(ready=True)
-
-
-def condition(live: Object, type_: str) -> Object:
-    conditions = (live.get("status") or {}).get("conditions") or ()
-    return next((each for each in conditions if each.get("type") == type_), {})
 
 
 def unready(declared: Object, live: Object) -> str:
@@ -224,10 +220,6 @@ _RULES: Final[dict[str, Callable[[Object], Readiness]]] = {
     "apiextensions.k8s.io/v1/CustomResourceDefinition": _established,
 }
 _JSONPATH = re.compile(r"^jsonpath=\{?\.?(?P<path>[^}=]+)\}?(?:=(?P<value>.*))?$")
-
-
-def annotation(live: Object, name: str) -> str:
-    return str(((live.get("metadata") or {}).get("annotations") or {}).get(name, ""))
 
 
 def rule_for(live: Object) -> Callable[[Object], Readiness] | None:

@@ -9,7 +9,7 @@ from typing import Any
 from inferplan.errors import ObjectFailed
 from inferplan.kube.api import ApiError, UnknownKindError
 from inferplan.kube.names import KUEUE_API, QUEUE_LABEL
-from inferplan.rehearsal.wait.readiness import condition
+from inferplan.kube.objects import condition
 from inferplan.rehearsal.wait.watching import Watching
 
 Object = dict[str, Any]

@@ -11,18 +11,12 @@ from typing import Any, Final
 
 from inferplan.errors import ObjectFailed
 from inferplan.kube.api import Api, ApiError, Resource
+from inferplan.kube.durations import spelled
+from inferplan.kube.objects import annotation, condition
 from inferplan.rehearsal.wait import reasons
 from inferplan.rehearsal.wait.object_events import Key, Listener, Target, Waiting, key_of
-from inferplan.rehearsal.wait.readiness import (
-    READY,
-    SKIP_AWAIT,
-    WAIT_FOR,
-    Readiness,
-    annotation,
-    condition,
-    rule_for,
-)
-from inferplan.rehearsal.wait.timeouts import IDLE_SECONDS, spelled
+from inferplan.rehearsal.wait.readiness import READY, SKIP_AWAIT, WAIT_FOR, Readiness, rule_for
+from inferplan.rehearsal.wait.timeouts import IDLE_SECONDS
 from inferplan.rehearsal.wait.watching import Watching
 
 Object = dict[str, Any]

@@ -5,6 +5,7 @@ also incomplete ones.
 import gc
 import io
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -62,6 +63,14 @@ def read_file(path: Path) -> Preview:
 def read_bytes(content: bytes, *, source: str = "events") -> Preview:
     """The preview in `content`. Raises EventsError."""
     return read(io.BytesIO(content), source=source)
+
+
+def preview_of(events: Iterable[dict[str, Any]], *, source: str) -> Preview:
+    """The preview that `events` of this process describe."""
+    collector = _Collector(source)
+    for line, event in enumerate(events, start=1):
+        collector.take(event, line)
+    return collector.preview()
 
 
 def read(stream: BinaryIO, *, source: str) -> Preview:

@@ -2,12 +2,11 @@
 connection, with one only what it allows.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from inferplan.documents.text import clean, joined
 from inferplan.kube.paths import mapping
-from inferplan.kube.pod_sets import PodSet
+from inferplan.kube.selectors import selects
 from inferplan.review.reading.preview import NETWORK_POLICY, Preview, Side
 from inferplan.review.steps.kinds import CRITICAL
 from inferplan.review.steps.risk import Risk
@@ -66,31 +65,7 @@ def _selected(policy: Side | None, workload: Side | None, side: str) -> bool:
         mapping(policy.inputs, "metadata").get("namespace"),
         mapping(policy.inputs, "spec", "podSelector"),
     )
-    return any(each.namespace == namespace and _matches(selector, each) for each in workload.pods)
-
-
-def _matches(selector: Mapping[str, Any], pods: PodSet) -> bool:
-    """True if a label selector selects the pods. An expression that cannot be read excludes
-    nothing.
-    """
-    labels = dict(pods.labels)
-    expressions = [
-        each for each in selector.get("matchExpressions") or [] if isinstance(each, dict)
-    ]
-    return mapping(selector, "matchLabels").items() <= labels.items() and all(
-        _holds(each, labels) for each in expressions
+    return any(
+        each.namespace == namespace and selects(selector, dict(each.labels))
+        for each in workload.pods
     )
-
-
-def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values = expression.get("key"), expression.get("values") or []
-    match expression.get("operator"):
-        case "In":
-            return labels.get(str(key)) in values
-        case "NotIn":
-            return labels.get(str(key)) not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-    return True

@@ -5,11 +5,10 @@
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from inferplan.documents.errors import KeyPath, SpecError, shown, suggestion
+from inferplan.kube.disclosure.disclosure import object_types
 from inferplan.kube.quantity import amount
 from inferplan.stackfile.stack import StackSettings
 
@@ -18,20 +17,13 @@ _WORDS = {"integer": "an integer", "quantity": "a quantity, for example 500m, 4 
 _SCALARS = {"string": (str,), "integer": (int,), "boolean": (bool,), "number": (int, float)}
 
 
-@cache
-def _table() -> Mapping[str, Any]:
-    return json.loads(
-        files("inferplan.kube").joinpath("object_types.json").read_text(encoding="utf-8")
-    )
-
-
 def errors(settings: StackSettings) -> Iterator[SpecError]:
     for key, each in settings.extra_objects.items():
         yield from _object_errors(("extraObjects", key), each)
 
 
 def _object_errors(path: KeyPath, manifest: Mapping[str, Any]) -> Iterator[SpecError]:
-    kinds, version, kind = _table()["kinds"], manifest["apiVersion"], manifest["kind"]
+    kinds, version, kind = object_types()["kinds"], manifest["apiVersion"], manifest["kind"]
     type_ = kinds.get(f"{version}/{kind}")
     if type_ is not None:
         yield from _field_errors(path, manifest, f"@{type_}")
@@ -70,7 +62,7 @@ def _fits(value: Any, form: str) -> bool:
 
 
 def _type_errors(path: KeyPath, value: dict[str, Any], type_: str) -> Iterator[SpecError]:
-    fields = _table()["types"][type_]
+    fields = object_types()["types"][type_]
     for key, item in value.items():
         if key in fields:
             yield from _field_errors((*path, key), item, fields[key])

@@ -3,53 +3,58 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from inferplan.kube.differences import Difference, Parts, differences, parts_by_index
 from inferplan.kube.field_owners import Owner, owner_of
-from inferplan.kube.paths import MISSING, Path
+from inferplan.kube.paths import MISSING
 from inferplan.kube.quantity import amount
 
 _KEYS: Final = ("name", "mountPath", "key", "containerPort", "port", "topologyKey")
 """Fields that identify the items of a list, in the order in which they are tried."""
 
-Difference = tuple[Path, Any, Any]
-"""A path, the live value and the value wanted; either may be MISSING."""
 
-
-def compare(live: Any, wanted: Any, path: Path = ()) -> Iterator[Difference]:
+def compare(live: Any, wanted: Any) -> Iterator[Difference]:
     """Each difference between `live` and `wanted`, both complete, so that a field of only one of
     them differs too.
     """
-    if isinstance(live, Mapping) and isinstance(wanted, Mapping):
-        for name in [*wanted, *(each for each in live if each not in wanted)]:
-            yield from compare(live.get(name, MISSING), wanted.get(name, MISSING), (*path, name))
-    elif isinstance(live, list) and isinstance(wanted, list):
-        yield from _compare_lists(live, wanted, path)
-    elif live != wanted and not (_is_empty(live) and _is_empty(wanted)):
-        yield path, live, wanted
+    for path, ours, theirs in differences(wanted, live, parts=_parts):
+        if isinstance(theirs, list) and isinstance(ours, list):
+            # What both have says nothing about the difference.
+            unmatched, missing = _without(theirs, ours), _without(ours, theirs)
+            yield path, unmatched, missing
+        elif not (_is_empty(theirs) and _is_empty(ours)):
+            yield path, theirs, ours
+
+
+def _without(items: list[Any], others: list[Any]) -> list[Any]:
+    return [item for item in items if item not in others]
 
 
 def _is_empty(value: Any) -> bool:
     return value is MISSING or value is None or value in ({}, [], "")
 
 
-def _compare_lists(live: list[Any], wanted: list[Any], path: Path) -> Iterator[Difference]:
-    if (key := _key_of(live, wanted)) is not None:
-        mine, theirs = (
-            {each[key]: (index, each) for index, each in enumerate(items)}
-            for items in (wanted, live)
+def _parts(wanted: Any, live: Any) -> Parts | None:
+    """The parts of two maps or lists; items are paired by the field that identifies them, at the
+    index of the live one.
+    """
+    if not (
+        isinstance(wanted, list)
+        and isinstance(live, list)
+        and (key := _key_of(live, wanted)) is not None
+    ):
+        return parts_by_index(wanted, live)
+    ours, theirs = (
+        {item[key]: (index, item) for index, item in enumerate(items)} for items in (wanted, live)
+    )
+    absent = (0, MISSING)
+    return [
+        (
+            theirs.get(name, ours.get(name, absent))[0],
+            ours.get(name, absent)[1],
+            theirs.get(name, absent)[1],
         )
-        for name in [*mine, *(each for each in theirs if each not in mine)]:
-            index, live_item = theirs.get(name, (mine.get(name, (0,))[0], MISSING))
-            yield from compare(live_item, mine.get(name, (0, MISSING))[1], (*path, index))
-    elif len(live) == len(wanted):
-        for index, (one, other) in enumerate(zip(live, wanted, strict=True)):
-            yield from compare(one, other, (*path, index))
-    else:
-        # What both have says nothing about the difference.
-        yield (
-            path,
-            [each for each in live if each not in wanted],
-            [each for each in wanted if each not in live],
-        )
+        for name in {**ours, **theirs}
+    ]
 
 
 def _key_of(live: list[Any], wanted: list[Any]) -> str | None:

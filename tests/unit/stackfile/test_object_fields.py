@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from inferplan.documents.errors import dotted
-from inferplan.stackfile.checks.objects import _object_errors, _table
+from inferplan.kube.disclosure.disclosure import object_types
+from inferplan.stackfile.checks.objects import _object_errors
 
 CLAIM = (
     "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {accessModes:"
@@ -73,11 +74,11 @@ def test_what_the_api_server_would_reject_or_drop_is_named(text, old, new, path,
     assert (path, message) in found(text.replace(old, new))
 
 
-def test_every_type_that_a_field_names_is_in_the_table():
-    types = _table()["types"]
+def test_every_type_that_a_field_names_is_in_theobject_types():
+    types = object_types()["types"]
     named = {
         form.lstrip("[{@") for fields in types.values() for form in fields.values() if "@" in form
-    } | set(_table()["kinds"].values())
+    } | set(object_types()["kinds"].values())
     assert named == types.keys()
 
 
@@ -106,4 +107,6 @@ def test_the_table_is_what_the_release_says():
             "meta.v1.ObjectMeta": {"labels": "{string"},
         },
     }
-    assert json.loads(Path(openapi_types.TARGET).read_text())["release"] == _table()["release"]
+    assert (
+        json.loads(Path(openapi_types.TARGET).read_text())["release"] == object_types()["release"]
+    )

@@ -10,16 +10,11 @@ from typing import Final
 
 from inferplan.errors import ObjectFailed
 from inferplan.kube.api import Api, ApiError
+from inferplan.kube.objects import condition
 from inferplan.rehearsal.apply.operators import dynamo, leader_worker_set, ray_service
 from inferplan.rehearsal.apply.operators.stub import Object, Stub
 from inferplan.rehearsal.wait.object_events import Key, Target, key_of
-from inferplan.rehearsal.wait.readiness import (
-    READY,
-    Readiness,
-    condition,
-    ready_addresses,
-    rule_for,
-)
+from inferplan.rehearsal.wait.readiness import READY, Readiness, ready_addresses, rule_for
 from inferplan.rehearsal.wait.reasons import rejection
 from inferplan.rehearsal.wait.waiter import Waiter
 from inferplan.rehearsal.wait.watching import Watching
@@ -175,12 +170,12 @@ def _apply(api: Api, child: Object, owner: Object) -> Object:
     if child["kind"] == "Service":
         # An operator leaves a Service alone that it did not make.
         with contextlib.suppress(ApiError):
-            found: Object = api.request("GET", path)
+            live: Object = api.request("GET", path)
             if all(
                 each["uid"] != owner["metadata"]["uid"]
-                for each in found["metadata"].get("ownerReferences") or ()
+                for each in live["metadata"].get("ownerReferences") or ()
             ):
-                return found
+                return live
     try:
         return api.apply(path, {**child, "metadata": metadata}, manager=MANAGER, force=True)[0]
     except ApiError as error:

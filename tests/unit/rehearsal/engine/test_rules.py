@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferplan.kube.api import ApiError
+from inferplan.kube.durations import seconds_of, spelled
 from inferplan.pulumi_engine.providers.aws import realize
 from inferplan.pulumi_engine.values import UNKNOWN, Secret, from_wire, mark_secrets, reveal, to_wire
 from inferplan.rehearsal.wait.readiness import rule_for
 from inferplan.rehearsal.wait.reasons import is_immutable, rejection
-from inferplan.rehearsal.wait.timeouts import limit_of, seconds_of, spelled
+from inferplan.rehearsal.wait.timeouts import limit_of
 from inferplan.rehearsal.wait.waiter import propagation_of
 from tests.recorder import declare
 

@@ -7,8 +7,9 @@ import threading
 import pytest
 
 from inferplan.kube.api import Api, Resource
+from inferplan.progress import silent
 from inferplan.rehearsal.wait import timeouts
-from inferplan.rehearsal.wait.object_events import Target, silent
+from inferplan.rehearsal.wait.object_events import Target
 from inferplan.rehearsal.wait.readiness import Readiness
 from inferplan.rehearsal.wait.reasons import termination_message
 from inferplan.rehearsal.wait.timeouts import IdleClock
