@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.progress import silent
 from inferplan.pulumi_engine.secrets import unlock
 from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.cluster.definitions import installer
 from inferplan.review.reading.preview import Preview
 from inferplan.review.reading.reader import read_bytes
 from inferplan.review.report import make_report
@@ -55,6 +57,8 @@ class Deployed:
             "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
             "INFERPLAN_KUBECONFIG": str(cluster.kubeconfig),
         }
+        # What the bases of changes declare besides Kubernetes' own kinds.
+        assert installer(cluster, silent)("monitoring.coreos.com")
         self._run("stack", "init", STACK)
 
     def preview_of(self, change: Change) -> Preview:
