@@ -53,7 +53,8 @@ class Environment:
 
     def __init__(self, info: Any) -> None:
         name = MessageToDict(info.options).get("virtualenv")
-        self.folder = Path(info.root_directory, name) if name else None
+        # Without resolving links first, as Pulumi's own host joins paths.
+        self.folder = Path(os.path.normpath(Path(info.root_directory, name))) if name else None
 
     @property
     def python(self) -> str:
