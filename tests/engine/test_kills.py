@@ -70,7 +70,7 @@ def plugins(engine: Pulumi) -> list[str]:
     state, found = engine.environment["INFERPLAN_STATE_DIR"], []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            variables = dict(each.partition("=")[::2] for each in (folder / "environ").read_text().split("\0"))
+            variables = {name: value for name, _, value in (each.partition("=") for each in (folder / "environ").read_text().split("\0"))}
             words = (folder / "cmdline").read_text().split("\0")
         except (OSError, UnicodeDecodeError):
             continue

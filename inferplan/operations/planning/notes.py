@@ -12,6 +12,8 @@ from inferplan.images.catalogue import family_of
 from inferplan.operations import keys
 from inferplan.operations.contract import contract_of, speaks_grpc
 from inferplan.operations.planning.simulated_nodes import CPU_NODES, needs_cpu_nodes, nodes_wanted
+from inferplan.operations.project import stack_files
+from inferplan.operations.reporting.policy_check import settings_file
 from inferplan.operations.workspace import Workspace
 from inferplan.rehearsal.engine.wire.recording import Recording
 from inferplan.stackfile.checks.capacity import nodes
@@ -35,6 +37,19 @@ def stack_notes(workspace: Workspace) -> Iterator[str]:
     yield from capacity_notes(workspace.settings)
     yield from scaling_notes(workspace.settings)
     yield from egress_notes(workspace.settings)
+    yield from settings_notes(workspace)
+
+
+def settings_notes(workspace: Workspace) -> Iterator[str]:
+    """A note if the stack has no settings of policies and one stack left some: `pulumi stack rename` does not rename them."""
+    own = settings_file(workspace.root, workspace.stack)
+    left = [] if own.exists() else [each for each in own.parent.glob("*.json") if each.stem not in stack_files(workspace.root)]
+    if len(left) == 1:
+        old, new = (each.relative_to(workspace.root) for each in (left[0], own))
+        yield (
+            f"{workspace.stack} has no settings of policies, and {old} belongs to no stack. "
+            f"If {workspace.stack} was renamed from {left[0].stem}, rename them too: git mv {old} {new}"
+        )
 
 
 def gateway_notes(workspace: Workspace) -> Iterator[str]:

@@ -21,6 +21,12 @@ def folder_of(url: str) -> Path | None:
     return Path(unquote(parts.netloc + parts.path)).expanduser() / ".pulumi" if parts.scheme == "file" else None
 
 
+def is_recorded(url: str, project: str, stack: str) -> bool:
+    """True if `url` is a file backend that has the stack; other backends are not asked."""
+    folder = folder_of(url)
+    return folder is not None and (folder / "stacks" / project / f"{stack}.json").is_file()
+
+
 def discard_cut_attributes(root: Path, environment: Mapping[str, str]) -> list[str]:
     """Delete attributes that are not JSON from the file backend of the project in `root`; one sentence for each."""
     folder = folder_of(_url(root, environment))

@@ -14,7 +14,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -77,11 +77,15 @@ def diagnose_target(workspace: Workspace, target: UpdateTarget) -> Diagnosis:
             f"{workspace.stack}: no cluster is known. Name a context of your kubeconfig: inferplan recover {workspace.typed} "
             f"--context NAME{f' (create one with: {command})' if command else ''}, and install kubectl on PATH"
         )
-    return diagnose(workspace, workspace.record(), target.environment, target.live)
+    recording = workspace.record()
+    diagnosis = diagnose(workspace, recording, target.environment, target.live)
+    declared = {each.urn for each in recording.registrations}
+    left = _left_by_destroy(workspace.stack, diagnosis.exported.get("deployment") or {}, declared, target.environment)
+    return replace(diagnosis, left=left)
 
 
 def diagnose(workspace: Workspace, recording: Recording, environment: Mapping[str, str], live: LiveCluster) -> Diagnosis:
-    """Read locks, state and cluster; `recording` is what the stack declares. Raises OperationError if the state cannot be read."""
+    """Read locks, state and cluster, but no history; `recording` is what the stack declares. Raises OperationError if it cannot read the state."""
     exported = json.loads(answer(["stack", "export", "--stack", workspace.stack], environment))
     declared = declared_objects(recording, workspace.settings.namespace)
     return Diagnosis(
@@ -89,9 +93,6 @@ def diagnose(workspace: Workspace, recording: Recording, environment: Mapping[st
         locks=tuple(_locks(workspace.stack, environment)),
         exported=exported,
         repair=repair(exported.get("deployment") or {}, declared, live.find),
-        left=_left_by_destroy(
-            workspace.stack, exported.get("deployment") or {}, {each.urn for each in recording.registrations}, environment
-        ),
     )
 
 

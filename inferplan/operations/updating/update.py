@@ -13,9 +13,9 @@ from typing import Any
 from inferplan.operations.errors import OperationError, RequestError
 from inferplan.operations.kubectl import Kubectl
 from inferplan.operations.live import LiveCluster, ObjectKey, label
-from inferplan.operations.project import child_environment
+from inferplan.operations.project import child_environment, project_name
 from inferplan.operations.recovery.declared import declared_keys
-from inferplan.operations.recovery.file_backend import discard_cut_attributes
+from inferplan.operations.recovery.file_backend import discard_cut_attributes, is_recorded
 from inferplan.operations.updating import pulumi_cli
 from inferplan.operations.updating.containers import containers_of
 from inferplan.operations.updating.preflight import check_operators, check_rights
@@ -122,7 +122,8 @@ def _simulated(workspace: Workspace, step: Progress) -> UpdateTarget:
     cluster = own_cluster(workspace, step)
     environment = pulumi_cli.simulated_environment(cluster)
     _discard_cut_attributes(workspace, environment, step)
-    pulumi_cli.answer(["stack", "select", "--create", workspace.stack], environment)
+    if not is_recorded(environment["PULUMI_BACKEND_URL"], project_name(workspace.root), workspace.stack):
+        pulumi_cli.answer(["stack", "select", "--create", workspace.stack], environment)
     return simulated_target(cluster)
 
 

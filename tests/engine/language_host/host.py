@@ -151,7 +151,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         # A policy pack is imported by the SDK, which wants the engine's address first; any other plugin is a program.
         program = request.info.program_directory
         command = ["-m", "pulumi.policy", *request.args, program] if request.kind == "analyzer" else [program, *request.args]
-        base = dict(each.partition("=")[::2] for each in request.env)
+        base = {name: value for name, _, value in (each.partition("=") for each in request.env)}
         child = self._started(
             [environment.python, "-u", *command],
             cwd=request.pwd,
