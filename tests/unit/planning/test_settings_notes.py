@@ -19,6 +19,7 @@ def notes(tmp_path):
             (tmp_path / folder).mkdir(parents=True, exist_ok=True)
             for name in names:
                 (tmp_path / folder / form.format(name)).write_text("{}")
+        (tmp_path / "Pulumi.yaml").write_text("name: acme\nstackConfigDir: stacks\n")
         workspace: Any = SimpleNamespace(root=tmp_path, stack=stack)
         return list(settings_notes(workspace))
 
