@@ -63,7 +63,7 @@ def pytest_runtestloop():
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Control planes first: tests that wait for them leave processor time to others, and at the end there are no others."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/rehearsal/"))
+    items.sort(key=lambda item: not item.nodeid.startswith(("tests/rehearsal/", "tests/engine/")))
 
 
 class _Scheduling(LoadFileScheduling):
