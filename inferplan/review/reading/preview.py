@@ -177,14 +177,14 @@ def with_failure(summary: StepSummary, *, failed: bool, lost: bool) -> StepSumma
 
 
 def disclosed_messages(events: Iterable[_Event], steps: Sequence[StepSummary]) -> tuple[_Event, ...]:
-    """`events` with messages that show no hidden value of `steps`."""
-    hidden = {each for step in steps for each in step.hidden}
+    """`events` with messages that show no hidden value of `steps`. The name of a resource is shown, even if a hidden value is equal to it."""
     names = {
         name
         for step in steps
         for side in (step.old, step.new)
         for name in (step.name, step.type, step.kind, step.urn, *(side.names if side else ()))
     }
+    hidden = {each for step in steps for each in step.hidden} - names
     return tuple(each.model_copy(update={"message": message(clean(each.message), hidden, names)}) for each in events)
 
 
