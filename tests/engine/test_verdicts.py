@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.cluster.definitions import installer
+from inferplan.rehearsal.progress import silent
 from inferplan.rehearsal.secrets import unlock
 from inferplan.review.reading.preview import Preview
 from inferplan.review.reading.reader import read_bytes
@@ -43,6 +45,8 @@ class Deployed:
             "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
             "INFERPLAN_KUBECONFIG": str(cluster.kubeconfig),
         }
+        # What the bases of changes declare besides Kubernetes' own kinds.
+        assert installer(cluster, silent)("monitoring.coreos.com")
         self._run("stack", "init", STACK)
 
     def preview_of(self, change: Change) -> Preview:
