@@ -55,6 +55,8 @@ CASES: tuple[tuple[str, tuple[str | int, ...], Any, Any], ...] = (
     ("kubernetes:storage.k8s.io/v1:StorageClass", ("reclaimPolicy",), "Retain", "Delete"),
     ("kubernetes:admissionregistration.k8s.io/v1:ValidatingWebhookConfiguration", ("webhooks", 0, "failurePolicy"), "Fail", "Ignore"),
     (JOB, ("spec", "suspend"), CANARY, "true"),
+    (DEPLOYMENT, ("spec", "replicas"), "2", "20"),
+    ("kubernetes:core/v1:PersistentVolumeClaim", ("spec", "resources", "requests", "storage"), "1Gi", "5Ti"),
     ("aws:eks/nodeGroup:NodeGroup", ("capacityType",), CANARY, "ON_DEMAND"),
     ("aws:eks/nodeGroup:NodeGroup", ("capacityType",), CANARY, "SPOT"),
 )  # fmt: skip
@@ -100,7 +102,7 @@ def rows_of(case: tuple[str, tuple[str | int, ...], Any, Any]) -> list[PropertyR
     return [
         each
         for each in rules_for(case[0])
-        if (each.new or each.old or each.pick) and each.what in found
+        if (each.new or each.old or each.pick or each.factor) and each.what in found
     ]
 
 
@@ -119,7 +121,7 @@ def test_every_row_that_reads_a_value_has_a_case():
     rows = [
         f"{each['type']} {each['path']} {each['what']}"
         for each in table("review/data/properties.toml")["property"]
-        if {"to", "from", "pick"} & each.keys()
+        if {"to", "from", "pick", "factor"} & each.keys()
     ]
     used = {
         f"{each.type.pattern} {each.path.pattern} {each.what}"
@@ -128,7 +130,7 @@ def test_every_row_that_reads_a_value_has_a_case():
     }
     assert [each for each in rows if each not in used] == []
     assert len(HARMLESS) == sum(
-        bool({"to", "from", "pick"} & each.keys())
+        bool({"to", "from", "pick", "factor"} & each.keys())
         for each in table("review/data/harmless.toml")["harmless"]
     )
 
