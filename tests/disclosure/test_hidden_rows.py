@@ -138,3 +138,25 @@ def test_every_row_that_reads_a_value_has_a_case():
 @pytest.mark.parametrize("case", HARMLESS, ids=lambda each: f"{each[0]} {each[1][-1]}")
 def test_a_harmless_change_stays_calm_where_the_report_hides_it(case):
     assert not [each.what for each in report_on(case) if each.weight < 2]
+
+
+def test_a_selector_matches_pods_by_labels_that_the_report_hides():
+    """Two labels that look the same where they are hidden are two labels."""
+
+    def policy(label: str) -> dict[str, Any]:
+        spec = {"podSelector": {"matchLabels": {"app": label}}, "policyTypes": ["Egress"]}
+        return {"metadata": {"name": "p", "namespace": "ai"}, "spec": spec}
+
+    template = {"metadata": {"labels": {"app": CANARY}}, "spec": {"containers": [{"name": "c"}]}}
+    server = {
+        "metadata": {"name": "x", "namespace": "ai"},
+        "spec": {"replicas": 1, "template": template},
+    }
+    for label, count in ((CANARY, 1), (CANARY[::-1], 0)):
+        network = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
+        events = stream(
+            step("same", DEPLOYMENT, "x", server, server),
+            step("create", network, "p", None, policy(label)),
+        )
+        risks = make_report([read_bytes(events)]).stacks[0].risks
+        assert sum("isolates running pods" in each.what for each in risks) == count
