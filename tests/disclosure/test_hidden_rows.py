@@ -55,6 +55,8 @@ CASES: tuple[tuple[str, tuple[str | int, ...], Any, Any], ...] = (
     ("kubernetes:storage.k8s.io/v1:StorageClass", ("reclaimPolicy",), "Retain", "Delete"),
     ("kubernetes:admissionregistration.k8s.io/v1:ValidatingWebhookConfiguration", ("webhooks", 0, "failurePolicy"), "Fail", "Ignore"),
     (JOB, ("spec", "suspend"), CANARY, "true"),
+    (DEPLOYMENT, ("spec", "replicas"), "2", "20"),
+    ("kubernetes:core/v1:PersistentVolumeClaim", ("spec", "resources", "requests", "storage"), "1Gi", "5Ti"),
     ("aws:eks/nodeGroup:NodeGroup", ("capacityType",), CANARY, "ON_DEMAND"),
     ("aws:eks/nodeGroup:NodeGroup", ("capacityType",), CANARY, "SPOT"),
 )  # fmt: skip
@@ -100,7 +102,7 @@ def rows_of(case: tuple[str, tuple[str | int, ...], Any, Any]) -> list[PropertyR
     return [
         each
         for each in rules_for(case[0])
-        if (each.new or each.old or each.pick) and each.what in found
+        if (each.new or each.old or each.pick or each.factor) and each.what in found
     ]
 
 
@@ -119,7 +121,7 @@ def test_every_row_that_reads_a_value_has_a_case():
     rows = [
         f"{each['type']} {each['path']} {each['what']}"
         for each in table("review/data/properties.toml")["property"]
-        if {"to", "from", "pick"} & each.keys()
+        if {"to", "from", "pick", "factor"} & each.keys()
     ]
     used = {
         f"{each.type.pattern} {each.path.pattern} {each.what}"
@@ -128,7 +130,7 @@ def test_every_row_that_reads_a_value_has_a_case():
     }
     assert [each for each in rows if each not in used] == []
     assert len(HARMLESS) == sum(
-        bool({"to", "from", "pick"} & each.keys())
+        bool({"to", "from", "pick", "factor"} & each.keys())
         for each in table("review/data/harmless.toml")["harmless"]
     )
 
@@ -136,3 +138,25 @@ def test_every_row_that_reads_a_value_has_a_case():
 @pytest.mark.parametrize("case", HARMLESS, ids=lambda each: f"{each[0]} {each[1][-1]}")
 def test_a_harmless_change_stays_calm_where_the_report_hides_it(case):
     assert not [each.what for each in report_on(case) if each.weight < 2]
+
+
+def test_a_selector_matches_pods_by_labels_that_the_report_hides():
+    """Two labels that look the same where they are hidden are two labels."""
+
+    def policy(label: str) -> dict[str, Any]:
+        spec = {"podSelector": {"matchLabels": {"app": label}}, "policyTypes": ["Egress"]}
+        return {"metadata": {"name": "p", "namespace": "ai"}, "spec": spec}
+
+    template = {"metadata": {"labels": {"app": CANARY}}, "spec": {"containers": [{"name": "c"}]}}
+    server = {
+        "metadata": {"name": "x", "namespace": "ai"},
+        "spec": {"replicas": 1, "template": template},
+    }
+    for label, count in ((CANARY, 1), (CANARY[::-1], 0)):
+        network = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
+        events = stream(
+            step("same", DEPLOYMENT, "x", server, server),
+            step("create", network, "p", None, policy(label)),
+        )
+        risks = make_report([read_bytes(events)]).stacks[0].risks
+        assert sum("isolates running pods" in each.what for each in risks) == count

@@ -263,7 +263,14 @@ def _side(step: Step, state: State | None, raw: State | None, *, last: bool) -> 
         parent=intern(state.parent),
         custom=state.custom,
         protect=state.protect,
-        inputs=inputs if _read_whole(step.type) else _read(step.type, inputs) if kubernetes else {},
+        # Selectors are matched, and never shown.
+        inputs=(raw.inputs or {})
+        if step.type == NETWORK_POLICY
+        else inputs
+        if _read_whole(step.type)
+        else _read(step.type, inputs)
+        if kubernetes
+        else {},
         outputs=(state.outputs if step.type == STACK_TYPE else None) or {},
         dependencies=(
             tuple(dict.fromkeys(map(intern, (*(state.dependencies or ()), *by_property))))
@@ -276,7 +283,14 @@ def _side(step: Step, state: State | None, raw: State | None, *, last: bool) -> 
             else ()
         ),
         secrets=tuple(dict.fromkeys(_secrets(raw.inputs or {}))) if kubernetes and last else (),
-        pods=tuple(pod_sets(step.type, step.urn, step.name, inputs)),
+        pods=tuple(
+            replace(each, labels=real.labels, namespace=real.namespace)
+            for each, real in zip(
+                pod_sets(step.type, step.urn, step.name, inputs),
+                pod_sets(step.type, step.urn, step.name, raw.inputs or {}),
+                strict=False,
+            )
+        ),
     )
 
 

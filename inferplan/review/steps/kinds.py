@@ -49,6 +49,7 @@ class Condition(BaseModel):
     pick: re.Pattern[str] | None = None
     default: Any = None
     version: bool = False
+    factor: float = 0
 
 
 class PropertyRule(Condition):

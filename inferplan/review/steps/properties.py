@@ -224,9 +224,17 @@ def _is_harmless(row: Harmless, sides: _Comparison, path: str) -> bool:
 
 
 def _fits(rule: Condition, before: Any, after: Any) -> bool:
-    return (not rule.old or bool(rule.old.search(_plain(before)))) and (
-        not rule.new or bool(rule.new.search(_plain(after)))
+    return (
+        (not rule.old or bool(rule.old.search(_plain(before))))
+        and (not rule.new or bool(rule.new.search(_plain(after))))
+        and (not rule.factor or _grows(before, after, rule.factor))
     )
+
+
+def _grows(before: Any, after: Any, factor: float) -> bool:
+    """True if a quantity gets more than `factor` times as large; also one that was 0 or absent."""
+    old, new = amount(before), amount(after)
+    return new is not None and float(new) > factor * max(float(old or 0), 1)
 
 
 def _picked(rule: Condition, value: Any) -> Any:
