@@ -15,6 +15,7 @@ from inferplan.audit.templates import requests_of, select, templates
 from inferplan.kube.names import vendor_of
 from inferplan.kube.paths import mapping, parse, text_of, values_at
 from inferplan.kube.quantity import number
+from inferplan.kube.selectors import selects
 from inferplan.rehearsal.wait.object_events import Key
 from inferplan.rehearsal.wait.reasons import pods_of
 from inferplan.review.findings import Finding
@@ -155,12 +156,11 @@ def _is_older(other: Object, pod: Object, manifest: Manifest) -> bool:
         for each in ("pod-template-hash", "controller-revision-hash")
         if theirs.get(each, labels.get(each)) != labels.get(each)
     ]
-    selector = mapping(manifest.spec, "selector", "matchLabels") or {
-        name: each for name, each in labels.items() if name not in newer
+    selector = mapping(manifest.spec, "selector") or {
+        "matchLabels": {name: each for name, each in labels.items() if name not in newer}
     }
-    same = (
-        other["metadata"].get("namespace") == pod["metadata"].get("namespace")
-        and selector.items() <= theirs.items()
+    same = other["metadata"].get("namespace") == pod["metadata"].get("namespace") and selects(
+        selector, theirs
     )
     return same and any(each in labels for each in newer)
 

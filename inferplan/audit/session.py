@@ -26,7 +26,7 @@ from inferplan.rehearsal.apply.operators import reconcile
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.wait import reasons
 from inferplan.rehearsal.wait.object_events import Key, key_of
-from inferplan.rehearsal.wait.readiness import Readiness, rule_for
+from inferplan.rehearsal.wait.readiness import Readiness, operator_readiness, rule_for
 from inferplan.rehearsal.wait.waiter import Waiter
 from inferplan.rehearsal.wait.watching import Watching
 
@@ -290,7 +290,7 @@ class Session:
 
     def _rule(self, key: Key, live: Object) -> Callable[[Object], Readiness] | None:
         if conditions := self._operated.get(live["kind"]):
-            return partial(_operated, conditions)
+            return partial(operator_readiness, conditions)
         return partial(self._advance, key) if reconcile.has_stub(live) else rule_for(live)
 
     def _advance(self, key: Key, live: Object) -> Readiness:
@@ -335,35 +335,4 @@ def body_of(manifest: Manifest, key: Key) -> Object:
         with_values_of({}, body, map(text_of, others))
         if (others := schedulers(manifest.body))
         else body
-    )
-
-
-def _operated(types: Collection[str], live: Object) -> Readiness:
-    """The readiness that an operator writes, in its words: conditions of the object, or of each
-    parent, ancestor and listener of it.
-    """
-    status, generation = mapping(live, "status"), live["metadata"].get("generation", 0)
-    parts = [
-        status,
-        *(
-            part
-            for name in ("parents", "ancestors", "listeners")
-            for part in status.get(name) or ()
-        ),
-    ]
-    conditions = [
-        each for part in parts for each in part.get("conditions") or () if each["type"] in types
-    ]
-    # A parent that the change no longer names may keep its conditions.
-    current = [
-        each for each in conditions if each.get("observedGeneration", generation) >= generation
-    ]
-    if conditions and not current:
-        return Readiness(why="its operator has not judged the change yet")
-    if failed := next((each for each in current if each["status"] != "True"), None):
-        return Readiness(why=str(failed.get("message")))
-    # A route of another controller's Gateway never gets a condition.
-    return Readiness(
-        ready=bool(conditions) or "Ready" not in types,
-        why="its operator has not written a status yet",
     )

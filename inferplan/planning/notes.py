@@ -14,6 +14,7 @@ from inferplan.stackfile.checks.capacity import nodes
 from inferplan.stackfile.stack import StackSettings
 from inferplan.workspace import keys
 from inferplan.workspace.contract import contract_of, speaks_grpc
+from inferplan.workspace.declared import declared_keys
 from inferplan.workspace.project import stack_files
 from inferplan.workspace.simulated_nodes import CPU_NODES, needs_cpu_nodes, nodes_wanted
 from inferplan.workspace.workspace import Workspace
@@ -239,3 +240,34 @@ def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:
             f" name {host}. To limit them, set {key}.networks to the networks of its"
             f" servers.{service}"
         )
+
+
+def rehearsal_limits(workspace: Workspace, recording: Recording) -> list[str]:
+    """Notes on what a rehearsal does not show."""
+    limits = []
+    if workspace.secrets.placeholders:
+        limits.append(
+            "new keys of this rehearsal are placeholders, and existing Secrets stay as they are:"
+            f" {workspace.secrets.reason}"
+        )
+    if not workspace.simulated:
+        cloud = workspace.settings.cluster.cloud
+        requests = "" if cloud is None else f", and no request goes to {cloud}"
+        limits.append(
+            f"this is a rehearsal of {workspace.stack}: its nodes are fake, its cluster is on this"
+            f" machine{requests}"
+        )
+    if workspace.settings.queues:
+        limits.append(
+            "Kueue does not run on the simulated cluster: queues are created, and no workload waits"
+            " in them"
+        )
+    if any(
+        each.kind == "ScaledObject"
+        for each in declared_keys(recording, workspace.settings.namespace)
+    ):
+        limits.append(
+            "KEDA does not run on the simulated cluster: ScaledObjects are created, and the number"
+            " of replicas stays as it is"
+        )
+    return limits

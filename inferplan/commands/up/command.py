@@ -29,7 +29,7 @@ from inferplan.commands.progress import ProgressView
 from inferplan.commands.screen import note, progress, say, show
 from inferplan.commands.status.command import show_status
 from inferplan.errors import OperationError, RequestError
-from inferplan.planning.notes import program_notes, stack_notes
+from inferplan.planning.notes import program_notes, rehearsal_limits, stack_notes
 from inferplan.planning.policy_check import exemption_drafts, judge
 from inferplan.planning.required_secrets import missing_secrets, required_secrets
 from inferplan.rehearsal.cluster import Cluster
@@ -281,7 +281,7 @@ def rehearse(
     """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is
     ready, and show it.
     """
-    note(_limits(workspace, recording))
+    note(rehearsal_limits(workspace, recording))
     with ProgressView() as view:
         cluster = own_cluster(workspace, view.step)
         live = LiveCluster(cluster.get)
@@ -309,37 +309,6 @@ def _answer(workspace: Workspace, cluster: Cluster, local: LocalGateway, *, as_j
     show_status(status, commands=_next_commands(workspace, cluster), as_json=as_json)
     for line in () if as_json else ask(workspace) or ():
         show(line)
-
-
-def _limits(workspace: Workspace, recording: Recording) -> list[str]:
-    """Notes on what this rehearsal does not show."""
-    limits = []
-    if workspace.secrets.placeholders:
-        limits.append(
-            "new keys of this rehearsal are placeholders, and existing Secrets stay as they are:"
-            f" {workspace.secrets.reason}"
-        )
-    if not workspace.simulated:
-        cloud = workspace.settings.cluster.cloud
-        requests = "" if cloud is None else f", and no request goes to {cloud}"
-        limits.append(
-            f"this is a rehearsal of {workspace.stack}: its nodes are fake, its cluster is on this"
-            f" machine{requests}"
-        )
-    if workspace.settings.queues:
-        limits.append(
-            "Kueue does not run on the simulated cluster: queues are created, and no workload waits"
-            " in them"
-        )
-    if any(
-        each.kind == "ScaledObject"
-        for each in declared_keys(recording, workspace.settings.namespace)
-    ):
-        limits.append(
-            "KEDA does not run on the simulated cluster: ScaledObjects are created, and the number"
-            " of replicas stays as it is"
-        )
-    return limits
 
 
 def _summary(outcome: Outcome) -> str:

@@ -16,7 +16,6 @@ from inferplan.components.naming import bounded, labels, selector
 from inferplan.components.network import policy, store_edges
 from inferplan.components.preheat.pod import TARGET, pod_spec, program, reporter_program
 from inferplan.components.preheat.request import (
-    cache_path,
     code_key,
     deadline_seconds,
     job_key,
@@ -147,7 +146,7 @@ class PreheatJob(pulumi.ComponentResource):
         )
         self.mount = ModelMount(
             claim=target,
-            sub_path=cache_path(weights, preheat, source),
+            sub_path=request["directory"],
             gate=job,
             marked=True,
             folder=folder,

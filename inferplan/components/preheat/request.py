@@ -35,36 +35,25 @@ _WORDS = re.compile(
 )
 
 
-def cache_path(weights: WeightsSpec, preheat: PreheatSpec, source: ModelSource) -> str:
-    """The directory of these files on the share: model, content key and round, so that no file is
-    ever overwritten.
-    """
-    names = (json.dumps(weights.files, sort_keys=True),) if weights.files else ()
-    key = content_key(
-        source.origin_of(weights.path),
-        weights.revision or "",
-        *preheat.include,
-        "\x01",
-        *preheat.exclude,
-        *names,
-    )
-    return f"{weights.path.rpartition('/')[2]}/{key}-r{preheat.round}"
-
-
 def request_of(
     name: str, weights: WeightsSpec, preheat: PreheatSpec, *, source: ModelSource, target: str
 ) -> dict[str, Any]:
-    """The payload's request for model `name`, without credentials."""
-    request: dict[str, Any] = {
-        "kind": source.reader,
-        "root": source.root(weights.path),
-        "target": target,
-        "directory": cache_path(weights, preheat, source),
-        "job": name,
-        "keep": preheat.keep,
-    }
+    """The payload's request for model `name`, without credentials.
+
+    `directory` is that of these files on the share: model, content key and round, so that no file
+    is ever overwritten.
+    """
+    revision = weights.revision
+    key = content_key(
+        source.origin_of(weights.path),
+        revision or "",
+        *preheat.include,
+        "\x01",
+        *preheat.exclude,
+        *((json.dumps(weights.files, sort_keys=True),) if weights.files else ()),
+    )
     optional = {
-        "revision": weights.revision,
+        "revision": revision,
         "include": list(preheat.include),
         "exclude": list(preheat.exclude),
         "allow_pickle": list(preheat.allow_pickle),
@@ -73,7 +62,15 @@ def request_of(
         "endpoint": None,
         **source.request,
     }
-    return request | {field: value for field, value in optional.items() if value}
+    return {
+        "kind": source.reader,
+        "root": source.root(weights.path),
+        "target": target,
+        "directory": f"{weights.path.rpartition('/')[2]}/{key}-r{preheat.round}",
+        "job": name,
+        "keep": preheat.keep,
+        **{field: value for field, value in optional.items() if value},
+    }
 
 
 def deadline_seconds(weights: WeightsSpec, preheat: PreheatSpec) -> int:

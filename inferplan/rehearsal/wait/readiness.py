@@ -7,7 +7,7 @@ provide them; a note says so.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -275,3 +275,34 @@ def _custom(expression: str) -> Callable[[Object], Readiness]:
         return READY if met else Readiness(why=f"{expression} is not met")
 
     return check
+
+
+def operator_readiness(types: Collection[str], live: Object) -> Readiness:
+    """The readiness that an operator writes into the conditions `types` of the object, or of each
+    parent, ancestor and listener of it.
+    """
+    status, generation = mapping(live, "status"), live["metadata"].get("generation", 0)
+    parts = [
+        status,
+        *(
+            part
+            for name in ("parents", "ancestors", "listeners")
+            for part in status.get(name) or ()
+        ),
+    ]
+    conditions = [
+        each for part in parts for each in part.get("conditions") or () if each["type"] in types
+    ]
+    # A parent that the change no longer names may keep its conditions.
+    current = [
+        each for each in conditions if each.get("observedGeneration", generation) >= generation
+    ]
+    if conditions and not current:
+        return Readiness(why="its operator has not judged the change yet")
+    if failed := next((each for each in current if each["status"] != "True"), None):
+        return Readiness(why=str(failed.get("message")))
+    # A route of another controller's Gateway never gets a condition.
+    return Readiness(
+        ready=bool(conditions) or "Ready" not in types,
+        why="its operator has not written a status yet",
+    )

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import inferplan.commands.up.command as up_command
-from inferplan.commands.up.command import _limits, _next_commands
+from inferplan.commands.up.command import _next_commands
+from inferplan.planning.notes import rehearsal_limits
 from inferplan.workspace.workspace import open_workspace
 from tests.rehearsal.commands import ROOT, inferplan, variant
 
@@ -50,7 +51,7 @@ def test_a_model_that_scales_to_zero_is_explained_by_up_as_by_plan(monkeypatch, 
     monkeypatch.setattr(
         up_command,
         "rehearse",
-        lambda workspace, recording, *_, **__: print(*_limits(workspace, recording)),
+        lambda workspace, recording, *_, **__: print(*rehearsal_limits(workspace, recording)),
     )
     done = inferplan(tmp_path, "up", str(file), "--engine", "rehearsal")
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,5 @@
-"""Checks the AWS parts of a stack against each other: pools and stores on EKS, zones, processors,
-spot capacity, node updates.
+"""Checks the AWS parts of a stack against each other: pools on EKS, zones, processors, spot
+capacity, node updates.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,12 +10,11 @@ from inferplan.components.platforms.aws.auto_mode import obstacles
 from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.creation_spec import EksCreation
 from inferplan.components.platforms.aws.pool_spec import EksPool
-from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
+from inferplan.components.platforms.aws.store_checks import region_errors, store_errors
 from inferplan.components.platforms.platform import Sections
 from inferplan.components.preheat.spec import DEFAULT_HUB_IMAGE, DEFAULT_IMAGE
 from inferplan.components.serving.demand import GRACE_MARGIN_SECONDS, PRE_STOP_SECONDS
 from inferplan.components.serving.model_parts import PlacedModel
-from inferplan.components.stores import S3StoreSpec
 from inferplan.documents.errors import KeyPath, SpecError
 from inferplan.images.catalogue import facts_of
 from inferplan.kube.quantity import bytes_of, millicores_of
@@ -39,8 +38,8 @@ def errors(cluster: EksClusterFields, sections: Sections) -> Iterator[SpecError]
         if pool.architecture == "arm64":
             yield from _architecture_errors(name, pool, sections)
         yield from _model_errors(name, pool, sections)
-    yield from _store_errors(sections, cluster)
-    yield from _arn_regions(sections, cluster)
+    yield from store_errors(sections, cluster)
+    yield from region_errors(sections, cluster)
     if cluster.create is not None:
         yield from _unreachable_api_server(cluster.create, cluster)
         yield from _untainted_nodes(pools)
@@ -241,95 +240,6 @@ def _blocked_update(
                 f" first is Ready elsewhere. Raise nodePools.{name}.size.max, lower replicas, or"
                 f" set nodePools.{name}.update.force: true.",
             )
-
-
-def _store_errors(sections: Sections, cluster: EksClusterFields) -> Iterator[SpecError]:
-    for name, store in sections.storage.items():
-        if isinstance(store, EfsStoreSpec) and store.file_system_id is None:
-            if not cluster.zones:
-                yield SpecError(
-                    ("storage", name),
-                    "A new file system needs a mount target in each zone, but the zones of an"
-                    " existing cluster are unknown. Add cluster.subnets: {<zone>: subnet-...}, or"
-                    " use an existing one with fileSystemId and accessPointId.",
-                )
-            if store.open_to != "cluster":
-                yield from _unreachable_file_system(name, sections, cluster)
-        if (
-            isinstance(store, S3StoreSpec)
-            and store.create is not None
-            and store.region not in (None, cluster.region)
-        ):
-            problem = (
-                f"A new bucket is created in the cluster's region, {cluster.region}, not in"
-                f" {store.region}."
-            )
-            yield SpecError(("storage", name, "region"), f"{problem} Remove region.")
-
-
-def _arn_regions(sections: Sections, cluster: EksClusterFields) -> Iterator[SpecError]:
-    """Check the regions of KMS keys and certificates, which only resources of the same region can
-    use.
-    """
-    arns: list[tuple[KeyPath, str | None, str, str]] = []
-    for name, store in sections.storage.items():
-        path = ("storage", name, "kmsKeyArn")
-        if isinstance(store, S3StoreSpec):
-            arns.append(
-                (
-                    path,
-                    store.kms_key_arn,
-                    store.region or cluster.region,
-                    f"the bucket {store.bucket}",
-                )
-            )
-        elif isinstance(store, EfsStoreSpec):
-            arns.append((path, store.kms_key_arn, cluster.region, "the file system"))
-    balancer = None if sections.gateway is None else sections.gateway.access.balancer
-    if balancer is not None:
-        arns.append(
-            (
-                ("gateway", balancer.field, "certificateArn"),
-                balancer.certificate_arn,
-                cluster.region,
-                "the load balancer",
-            )
-        )
-    for path, arn, here, user in arns:
-        if arn is not None and (there := arn.split(":")[3]) != here:
-            yield SpecError(
-                path, f"{arn!r} is in {there}, but {user} is in {here}. Use one of {here}."
-            )
-
-
-def _unreachable_file_system(
-    name: str, sections: Sections, cluster: EksClusterFields
-) -> Iterator[SpecError]:
-    """Check that nodes without the stack's security groups do not mount its file systems: such a
-    mount hangs for minutes.
-    """
-    for key, model in sections.models.items():
-        pool = sections.node_pools.get(model.pool)
-        filled = model.preheat is not None and model.preheat.into == name
-        mounts = filled or (
-            model.preheat is None
-            and model.stored_files is not None
-            and model.stored_files.store == name
-        )
-        if mounts and pool is not None and not pool.creates_nodes:
-            cause = (
-                f"model {key!r} mounts it on pool {model.pool!r}, whose nodes this stack did not"
-                " create"
-            )
-        elif filled and cluster.create is None:
-            cause = (
-                f"model {key!r} is preheated into it on any untainted node of the existing cluster"
-            )
-        else:
-            continue
-        problem = f"Only nodes of this stack's pools can mount {name!r}, but {cause}."
-        yield SpecError(("storage", name, "openTo"), f"{problem} Set openTo: cluster.")
-        return
 
 
 def _untainted_nodes(pools: dict[str, EksPool]) -> Iterator[SpecError]:
