@@ -86,6 +86,12 @@ SERVERS: dict[str, tuple[str, list[str], list[str], bool]] = {
     "tf-serving": ("tensorflow/serving", [], ["--model_base_path=/models"], False),
     "openvino": ("openvino/model_server", [], ["--model_path=/models/m"], True),
     "whisper": ("ghcr.io/speaches-ai/speaches", [], [], True),
+    "ray-serve": (
+        "rayproject/ray",
+        ["serve"],
+        ["run", "--route-prefix", "/", "app:app"],
+        False,
+    ),
     "own name": ("registry.acme.example/team/base", [], ["-p", "1"], False),
 }
 MARKS = {"own name": [{"name": "OLLAMA_KEEP_ALIVE", "value": "24h"}]}
@@ -97,10 +103,11 @@ def outcomes(
     args: list[str],
     env: list[dict[str, Any]] | None = None,
     *,
-    public: bool = True,
+    public: str = "Ingress",
+    accelerated: bool = False,
 ) -> set[str]:
-    """The rules that newly block the base stack with one more server on the CPU, as hardened as the
-    others, and an Ingress to its Service.
+    """The rules that newly block the base stack with one more server, as hardened as the others,
+    and a `public` way to its Service.
     """
     (model,) = [
         copy.deepcopy(each)
@@ -120,7 +127,11 @@ def outcomes(
         "requests": {"cpu": "1", "memory": "8Gi"},
         "limits": {"memory": "8Gi"},
     }
-    spec["template"]["spec"].pop("nodeSelector", None)
+    if accelerated:
+        for side in container["resources"].values():
+            side["nvidia.com/gpu"] = "1"
+    else:
+        spec["template"]["spec"].pop("nodeSelector", None)
     metadata = {"name": "extra", "namespace": model["inputs"]["metadata"]["namespace"]}
     service = {"metadata": metadata, "spec": {"selector": labels, "ports": [{"port": 80}]}}
     backend = {"service": {"name": "extra", "port": {"number": 80}}}
@@ -138,12 +149,23 @@ def outcomes(
             "rules": rules,
         },
     }
-    more = [{"type": "kubernetes:core/v1:Service", "name": "extra", "inputs": service}]
-    more += (
-        [{"type": "kubernetes:networking.k8s.io/v1:Ingress", "name": "extra", "inputs": ingress}]
-        if public
-        else []
-    )
+    route = {
+        "metadata": metadata,
+        "spec": {
+            "hostnames": ["m.acme.example"],
+            "rules": [
+                {"backendRefs": [{"name": "extra", "port": 80}], "timeouts": {"request": "300s"}}
+            ],
+        },
+    }
+    if public == "LoadBalancer":
+        service["spec"]["type"] = public
+    ways = {
+        "Ingress": ("kubernetes:networking.k8s.io/v1:Ingress", ingress),
+        "HTTPRoute": ("kubernetes:gateway.networking.k8s.io/v1:HTTPRoute", route),
+    }
+    listed = [("kubernetes:core/v1:Service", service), *([ways[public]] if public in ways else [])]
+    more = [{"type": type_, "name": "extra", "inputs": inputs} for type_, inputs in listed]
     report = check_stack(
         stack_of(recording_of([*base(), model, *more])), Settings(today="2026-11-21")
     )
@@ -156,6 +178,41 @@ def test_a_public_way_to_a_server_without_accelerators_is_blocked(name):
     rules = outcomes(image, command, args, MARKS.get(name))
     assert "stack-require-gateway-before-models" in rules, rules
     assert ("model-require-server-key" in rules) == takes_key, rules
+
+
+WAYS = [(way, cards) for way in ("Ingress", "HTTPRoute", "LoadBalancer") for cards in (True, False)]
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "accelerated"),
+    [
+        pytest.param(name, way, cards, marks=() if (place - turn) % 6 == 0 else pytest.mark.full)
+        for place, name in enumerate(SERVERS)
+        for turn, (way, cards) in enumerate(WAYS)
+    ],
+)
+def test_every_public_way_to_a_server_is_blocked_with_and_without_accelerators(
+    name, way, accelerated
+):
+    image, command, args, _ = SERVERS[name]
+    rules = outcomes(
+        image, command, args, MARKS.get(name), public=way, accelerated=accelerated
+    )
+    assert not rules.isdisjoint({"stack-require-gateway-before-models", "network-disallow-node-port"})
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "trusts"),
+    [
+        ([], [], True),
+        (["--no-trust-remote-code"], [], False),
+        ([], [{"name": "INFINITY_TRUST_REMOTE_CODE", "value": "false"}], False),
+        ([], [{"name": "INFINITY_TRUST_REMOTE_CODE", "value": "true"}], True),
+    ],
+)
+def test_a_server_that_trusts_code_by_default_must_be_told_not_to(args, env, trusts):
+    rules = outcomes("michaelf34/infinity", [], ["v2", "--model-id", "/models/m", *args], env)
+    assert ("model-disallow-trust-remote-code" in rules) is trusts
 
 
 @pytest.mark.parametrize(
