@@ -27,15 +27,17 @@ OFF = ("0", "false", "no", "off")
 # vLLM's security guide (2026): development and profiling endpoints need no key; adapters load from
 # any path or hub.
 DEVELOPMENT_VARIABLES = (
-    "VLLM_SERVER_DEV_MODE|VLLM_ALLOW_RUNTIME_LORA_UPDATING|VLLM_TORCH_PROFILER_DIR"
+    "VLLM_SERVER_DEV_MODE|VLLM_ALLOW_RUNTIME_LORA_UPDATING|VLLM_TORCH_PROFILER_DIR|GRADIO_SHARE"
 )
 # vLLM reads files of the pod that a prompt names; SGLang runs code from a request. Chat templates
 # and tensors of a client are code (CVE-2025-61620, CVE-2025-62164). Triton's endpoints for Vertex
 # AI and SageMaker do not check the key of its restricted APIs.
 DEVELOPMENT_OPTIONS = re.compile(
     "--(allow-sagemaker|allow-vertex-ai|allowed-local-media-path|enable-custom-logit-processor|enable-prompt-embeds|profiler-config"
-    "|tool-server|trust-request-chat-template)"
+    "|share|tool-server|trust-request-chat-template)"
 )
+# A debugger runs what its client sends.
+DEBUGGERS = frozenset(["debugpy", "ptvsd", "pydevd", "gdbserver"])
 ORIGINS, CREDENTIALS = "--allowed-origins", "--allow-credentials"
 PICKLE_FORMATS = ("pt", "npcache", "pickle")
 # KServe's server for sklearn loads only joblib and pickle files.
@@ -43,10 +45,14 @@ PICKLE_SERVERS = ("sklearn",)
 PICKLE_FILE = re.compile(r"(\.(pkl|pickle|pt|pth|ckpt)|pytorch_model[\w.-]*\.bin)\Z", re.IGNORECASE)
 # Variables that let torch or vLLM load pickle files.
 PICKLE_VARIABLES = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|VLLM_ALLOW_INSECURE_SERIALIZATION"
-# The first two are options of vLLM, the last one of SGLang. The variable of vLLM logs whole
-# answers.
-LOG_OPTIONS = ("--enable-log-requests", "--enable-log-outputs", "--log-requests")
-LOG_VARIABLE = "VLLM_DEBUG_LOG_API_SERVER_RESPONSE"
+# Two options of vLLM, one of SGLang and one of LiteLLM. The variable of vLLM logs whole answers.
+LOG_OPTIONS = (
+    "--enable-log-requests",
+    "--enable-log-outputs",
+    "--log-requests",
+    "--detailed-debug",
+)
+LOG_VARIABLE = "VLLM_DEBUG_LOG_API_SERVER_RESPONSE|OLLAMA_DEBUG"
 TRUST_VARIABLE = r"(?i)(\w+_)?TRUST_REMOTE_CODE"
 # argparse accepts a unique prefix of an option (vLLM 0.32 also has --trust-request-chat-template).
 SHORTEST_TRUST_OPTION, TRUST_OPTION = "--trust-rem", "--trust-remote-code"
@@ -67,6 +73,7 @@ LOAD_VARIABLES = (
 DOWNLOAD_COMMAND = re.compile(
     r"\b(pip3?|uv pip|conda|apt-get|apt) install\b|\b(curl|wget)\b[^|]*\|\s*(sudo )?(ba|z)?sh\b"
 )
+DOWNLOADERS = re.compile(r"(\A|[\s/])(hf|huggingface-cli) download ")
 COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 REPOSITORY_API = "model-repository"
 PROTOCOLS = (
@@ -87,6 +94,18 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
         lambda entry: is_set(entry.at("valueFrom")) or _is_on(entry),
         "enables a development feature",
     )
+    engine = started_engine(container)
+    unsafe = row_of(engine).get("unsafe", "(?!)") if engine else "(?!)"
+    settings = [
+        *((entry, name, entry.at("value").text()) for name, entry in container.environment().items()),
+        *((word.field, name, value) for word, name, value in container.options),
+    ]
+    for field, name, value in settings:
+        if re.fullmatch(unsafe, f"{name}={value}"):
+            yield violation(field, "enables a development feature")
+    for word in container.arguments:
+        if word.text in DEBUGGERS:
+            yield violation(word.field, "starts a debugger")
     for option, value, word in _options(container):
         # --profiler-config.profiler sets a field of an option that is a map.
         if DEVELOPMENT_OPTIONS.fullmatch(option.partition(".")[0]) and (
@@ -206,6 +225,11 @@ def model_require_revision(pod: PodTemplate, _: Parameters) -> Violations:
         address = store.text()
         if address.startswith("hf://") and not COMMIT.match(address.rpartition(":")[2]):
             yield violation(store, "downloads a model from a hub without a commit")
+    for container in pod.containers:
+        if DOWNLOADERS.search(" ".join(container.words)) and not COMMIT.match(
+            container.option("--revision") or ""
+        ):
+            yield violation(container.at("args"), "downloads a model without a commit")
     for container in engine_containers(pod):
         model = model_of(container)
         if model and not model.startswith(("/", ".", "s3://", "gs://", "az://")):

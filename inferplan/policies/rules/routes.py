@@ -16,7 +16,8 @@ from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, v
 from inferplan.policies.subjects.kserve import INFERENCE_SERVICE, LLM_SERVICE
 from inferplan.policies.subjects.placement import labels_at
 from inferplan.policies.subjects.pods import PodTemplate
-from inferplan.policies.subjects.serving import server_keys
+from inferplan.policies.subjects.programs import image_of
+from inferplan.policies.subjects.serving import TUNNELS, server_keys
 from inferplan.policies.subjects.workloads import engines_of, labels_of
 
 INGRESS = "kubernetes:networking.k8s.io:Ingress"
@@ -54,6 +55,7 @@ TARGETS = ("kubernetes:core:Service", "kubernetes:inference.networking.k8s.io:In
 def stack_require_gateway_before_models(stack: Stack, _: Parameters) -> Violations:
     engines = list(engines_of(stack))
     operator_services = _operator_services(stack)
+    yield from _tunnels(stack, engines)
     yield from _public_services(stack)
     yield from _other_controllers(stack, operator_services, engines)
     for entry in stack.of(INGRESS, *_ROUTES):
@@ -67,6 +69,16 @@ def stack_require_gateway_before_models(stack: Stack, _: Parameters) -> Violatio
                         _reaches(each, engines) for each in targets
                     ):
                         yield violation(name, "bypasses the gateway to a model")
+
+
+def _tunnels(stack: Stack, engines: list[PodTemplate]) -> Violations:
+    """Programs beside an engine that open a way from the internet to its port."""
+    for pod in engines:
+        with stack.unreadable:
+            for container in pod.containers:
+                names = [image_of(container.at("image")).base, *container.words]
+                if any(re.fullmatch(TUNNELS, name.rpartition("/")[2]) for name in names):
+                    yield violation(container.field, "opens a tunnel from the internet to a model")
 
 
 def _other_controllers(

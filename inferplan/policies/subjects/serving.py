@@ -15,6 +15,7 @@ _ENGINES: Mapping[str, Mapping[str, Any]] = {
     name: row for name, row in _TABLE.items() if isinstance(row, dict) and "program" in row
 }
 WRITTEN: str = _TABLE["written"]
+TUNNELS: str = _TABLE["tunnels"]
 # No server has this name.
 _NONE = r"(?!)"
 

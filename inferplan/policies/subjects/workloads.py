@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from inferplan.kube.field_owners import SCALER_BOUNDS
-from inferplan.kube.pod_templates import LEADER_WORKER_SET, RAY_SERVICE
+from inferplan.kube.pod_templates import LEADER_WORKER_SET, PATHS, RAY_SERVICE, RUN_TO_END
 from inferplan.kube.quantity import amount
 from inferplan.policies.engine.fields import Field, MalformedFieldError, matching
 from inferplan.policies.engine.resource import Resource, Stack
@@ -20,6 +20,8 @@ _RAY = ("kubernetes:ray.io:RayCluster", RAY_SERVICE)
 GROUPS = (LEADER_WORKER_SET, *_RAY, *kserve.SERVICES)
 """Kinds of serving operators that make pods of several templates."""
 SERVING_WORKLOADS = (*WORKLOADS, *GROUPS)
+# A model server can run in a bare Pod, a DaemonSet or a Service of Knative too.
+_ENGINES = (*SERVING_WORKLOADS, *(PATHS.keys() - {*SERVING_WORKLOADS, *RUN_TO_END}))
 SCALERS: Final = (
     "kubernetes:autoscaling:HorizontalPodAutoscaler",
     "kubernetes:keda.sh:ScaledObject",
@@ -197,18 +199,20 @@ def least_pods(stack: Stack, pod: PodTemplate) -> float:
     )
 
 
-def pods_of(stack: Stack) -> Iterator[PodTemplate]:
-    """The pod templates of all workloads, including those of serving operators. It records what it
-    cannot read.
+def pods_of(stack: Stack, *kinds: str) -> Iterator[PodTemplate]:
+    """The pod templates of all workloads, including those of serving operators, or of `kinds`. It
+    records what it cannot read.
     """
-    for workload in stack.of(*SERVING_WORKLOADS):
+    for workload in stack.of(*(kinds or SERVING_WORKLOADS)):
         with stack.unreadable:
             yield from workload.parts(PODS)
 
 
-def engines_of(stack: Stack) -> Iterator[PodTemplate]:
-    """The pods of workloads that request accelerators or run vLLM. It records what it cannot read."""
-    for pod in pods_of(stack):
+def engines_of(stack: Stack, *kinds: str) -> Iterator[PodTemplate]:
+    """The pods of `kinds`, or of all that run on, that request accelerators or run an engine. It
+    records what it cannot read.
+    """
+    for pod in pods_of(stack, *(kinds or _ENGINES)):
         with stack.unreadable:
             if engine_containers(pod) or pod.demand or pod.at("resourceClaims").has_items:
                 yield pod
