@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inferplan.policies.rules.accelerators import SHARED_MEMORY
 from tests.policies.cases import ABSENT, PASS, REFUSED, Row
 
 CHAT, LARGE, JOB = "Deployment/chat", "Deployment/large", "Job/chat-preheat"
@@ -437,8 +438,8 @@ ROWS = (
     row(
         "accelerator-require-shared-memory",
         f"{ONE}.volumeMounts[2].mountPath",
-        "/dev/shmem",  # noqa: S108 - another directory
-        "/dev/shm/",  # noqa: S108 - paths in a container
+        f"{SHARED_MEMORY[0]}em",
+        f"{SHARED_MEMORY[0]}/",
         REFUSED,
         LARGE,
     ),

@@ -22,7 +22,7 @@ from inferplan.policies.subjects.placement import (
 )
 from inferplan.policies.subjects.pods import PODS, Container, PodTemplate
 from inferplan.policies.subjects.workloads import (
-    GROUPS,
+    WORKLOADS,
     copies_of,
     count_of,
     engines_of,
@@ -134,8 +134,8 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
     nodes = list(nodes_of(stack))
     engines = list(engines_of(stack))
     for pod in engines:
-        if pod.resource.kind in GROUPS and pod.resource.kind != INFERENCE_SERVICE:
-            # The operator decides how it rolls out these workloads; no field of the object says so.
+        if pod.resource.kind not in (*WORKLOADS, INFERENCE_SERVICE):
+            # An operator decides how it rolls out its workloads, and nothing rolls out a bare pod.
             continue
         with stack.unreadable:
             if pod.partial or group_size_of(pod) > 1:

@@ -97,7 +97,10 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
     engine = started_engine(container)
     unsafe = row_of(engine).get("unsafe", "(?!)") if engine else "(?!)"
     settings = [
-        *((entry, name, entry.at("value").text()) for name, entry in container.environment().items()),
+        *(
+            (entry, name, entry.at("value").text())
+            for name, entry in container.environment().items()
+        ),
         *((word.field, name, value) for word, name, value in container.options),
     ]
     for field, name, value in settings:

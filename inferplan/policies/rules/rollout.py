@@ -171,7 +171,7 @@ def stack_require_preheat_before_serving(stack: Stack, _: Parameters) -> Violati
             for pod in job.parts(PODS):
                 for claim in claims_of(pod, writing=True):
                     writers.setdefault(claim, set()).add(job.urn)
-    for pod in engines_of(stack, *SERVING_WORKLOADS):
+    for pod in engines_of(stack):
         with stack.unreadable:
             for claim in sorted(claims_of(pod, writing=False) & writers.keys()):
                 if not writers[claim] & stack.dependencies_of(pod.resource):

@@ -72,7 +72,7 @@ def stack_require_gateway_before_models(stack: Stack, _: Parameters) -> Violatio
 
 
 def _tunnels(stack: Stack, engines: list[PodTemplate]) -> Violations:
-    """Programs beside an engine that open a way from the internet to its port."""
+    """Programs next to an engine that open a way from the internet to its port."""
     for pod in engines:
         with stack.unreadable:
             for container in pod.containers:

@@ -208,11 +208,11 @@ def pods_of(stack: Stack, *kinds: str) -> Iterator[PodTemplate]:
             yield from workload.parts(PODS)
 
 
-def engines_of(stack: Stack, *kinds: str) -> Iterator[PodTemplate]:
-    """The pods of `kinds`, or of all that run on, that request accelerators or run an engine. It
-    records what it cannot read.
+def engines_of(stack: Stack) -> Iterator[PodTemplate]:
+    """The pods, of whatever kind, that request accelerators or run an engine. It records what it
+    cannot read.
     """
-    for pod in pods_of(stack, *(kinds or _ENGINES)):
+    for pod in pods_of(stack, *_ENGINES):
         with stack.unreadable:
             if engine_containers(pod) or pod.demand or pod.at("resourceClaims").has_items:
                 yield pod
