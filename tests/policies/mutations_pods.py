@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from inferplan.policies.rules.accelerators import SHARED_MEMORY
 from tests.policies.edits import (
     Inputs,
     Mutation,
@@ -41,6 +42,17 @@ def _big_memory(pod: Inputs) -> bool:
     for each in volumes:
         each["emptyDir"]["sizeLimit"] = "4Ti"
     return bool(volumes)
+
+
+def _without_shared_memory(container: Inputs) -> bool:
+    """Several ranks with the 64 MiB that a container has by default."""
+    counts = (container.get("resources") or {}).get("limits", {})
+    mounts = container.get("volumeMounts") or []
+    kept = [each for each in mounts if each["mountPath"] != SHARED_MEMORY[0]]
+    container["volumeMounts"] = kept
+    return len(kept) < len(mounts) and any(
+        int(count) > 1 for name, count in counts.items() if name.endswith(("/gpu", "/gaudi"))
+    )
 
 
 def _without_cpu(container: Inputs) -> bool:
@@ -265,6 +277,11 @@ CONTAINERS = (
         "too parallel",
         ("accelerator-require-tensor-parallel-fit",),
         argument("--tensor-parallel-size=16"),
+    ),
+    Mutation(
+        "ranks without shared memory",
+        ("accelerator-require-shared-memory",),
+        served_by_vllm(_without_shared_memory),
     ),
     Mutation("half a card", ("accelerator-require-integer",), limit("500m")),
     Mutation("half a card more", ("accelerator-require-integer",), both_sides("1500m")),
