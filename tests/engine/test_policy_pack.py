@@ -102,6 +102,8 @@ def test_the_local_stack_passes_the_pack_under_the_cli(preview):
     assert {each.policy_name for each in told.policies} == {"inferplan-exemptions"}
     assert all("(owner: platform)" in each.message for each in told.policies)
     assert list(told.policy_packs.values()) == [own_identity()]
+    listed = [each for each in told.steps if not each.type.startswith("pulumi:")]
+    assert told.judged == len(listed) > 0
 
 
 @pytest.mark.parametrize("level", ["mandatory", "advisory"])
