@@ -31,7 +31,7 @@ _READ_ONLY = ("configMap", "secret", "projected", "downwardAPI", "image")
 # Programs that write nothing, for example in a container that only pulls the image.
 _WRITES_NOTHING = {"sh", "bash", "cp", "mkdir", "pause", "true"}
 TRITON_RELEASE = re.compile(r"([0-9][0-9]\.[0-9][0-9])(?:-|$)")
-VLLM_VERSION = re.compile(r"(?:^|[/:_-])v(?:llm-)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
+VLLM_VERSION = re.compile(r"(?:^|[/:_-])v(?:llm[-_]?v?)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
 # A tag that is only a version. A calendar version, for example 25.09, is not one of vLLM.
 VERSION_TAG = re.compile(r"([0-9]\.[0-9]+(?:\.[0-9]+)?)(?![0-9.])")
 # Images of vLLM itself, not of a server with vllm in its name and its own version, for example
