@@ -93,11 +93,17 @@ def analyze(
                 provider=_provider(each),
             )
             told += stub.Analyze(request).diagnostics
-    return told + analyze_stack(stub, refreshed or recording, outputs)
+    return told + analyze_stack(stub, refreshed or recording, outputs, judged=recording)
 
 
-def analyze_stack(stub: Any, recording: Recording, outputs: Outputs = declared) -> list[Any]:
-    """The diagnostics on the stack alone."""
+def analyze_stack(
+    stub: Any,
+    recording: Recording,
+    outputs: Outputs = declared,
+    *,
+    judged: Recording | None = None,
+) -> list[Any]:
+    """The diagnostics on the stack alone. The pack judges `judged`, without what is deleted."""
     resources = [
         analyzer_pb2.AnalyzerResource(
             type=each.type,
@@ -127,7 +133,7 @@ def analyze_stack(stub: Any, recording: Recording, outputs: Outputs = declared) 
         stub.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources)).diagnostics
     )
     (identity,) = [each for each in diagnostics if each.policyName == IDENTITY_POLICY]
-    assert identity.message.endswith(statement(count_judged(recording)))
+    assert identity.message.endswith(statement(count_judged(judged or recording)))
     return [each for each in diagnostics if each is not identity]
 
 

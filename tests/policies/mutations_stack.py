@@ -169,7 +169,7 @@ def _loosened(recording: Recording, position: int, each: Registration) -> Iterat
         options = dataclasses.replace(each.options, protect=False, retain_on_delete=False)
         changed = _replaced(recording, position, dataclasses.replace(each, options=options))
         yield f"unprotected {kind} {each.name}", each.urn, changed, ("stack-require-protection",)
-    if field := _DECIDING.get(kind):
+    if each.type.startswith("kubernetes:") and (field := _DECIDING.get(kind)):
         ignored = (*each.options.ignore_changes, field)
         options = dataclasses.replace(each.options, ignore_changes=ignored)
         changed = _replaced(recording, position, dataclasses.replace(each, options=options))

@@ -23,7 +23,12 @@ from inferplan.policies.engine.rule import RULES
 from inferplan.tables import table
 from tests.policies.cases import ABSENT, keys_of, label, put
 
-OPTIONS = {"protect": "protect", "provider": "provider", "depends_on": "dependencies"}
+OPTIONS = {
+    "protect": "protect",
+    "provider": "provider",
+    "depends_on": "dependencies",
+    "ignore_changes": "ignore_changes",
+}
 KEY = "Zk3vQ9rT1mXw8LpB5nHs7YdCe2Ja4GuFqRtVbNzM6xK"
 _PLACE = re.compile(r"\['([^']*)'\]|\[(\d+)\]|([^.\[\]]+)")
 _APPEND = "[+]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 import tomllib
@@ -109,8 +110,13 @@ def events_of(each: Change) -> bytes:
     )
 
 
-@cache
 def recorded(stack: str, text: str, seed: str = ""):
+    # The state directory is part of the provider's kubeconfig.
+    return _recorded(stack, text, seed, os.environ.get("INFERPLAN_STATE_DIR"))
+
+
+@cache
+def _recorded(stack: str, text: str, seed: str, _state: str | None):
     from inferplan.pulumi_engine.program.record import record
     from inferplan.pulumi_engine.secrets import open_secrets
     from inferplan.stackfile.reader import read_stack
