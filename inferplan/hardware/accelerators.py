@@ -84,8 +84,6 @@ class Vendor:
     """The labels of nodes with the driver's version, the newest first."""
     discovery: str = "feature discovery"
     """The program that sets these labels."""
-    exporter: str | None = None
-    """The exporter of the devices' metrics."""
     compiles_graphs: bool = False
     """True if a start of vLLM compiles graphs, which recipes keep for the next one."""
     spans_nodes: bool = False

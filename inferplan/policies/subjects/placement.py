@@ -170,8 +170,10 @@ def _accelerators_of_types(types: Sequence[str], *, nvidia: bool = False) -> dic
     have any number of them.
     """
     devices = [ec2_devices().get(each) for each in types]
-    if not devices or None in devices:
-        return {"nvidia": math.inf} if nvidia else dict(_UNLIMITED) if devices else {}
+    if nvidia and (not devices or None in devices):
+        return {"nvidia": math.inf}
+    if None in devices:
+        return dict(_UNLIMITED)
     counts: dict[str, float] = {}
     for resource, count in filter(None, devices):
         if vendor := vendor_of(resource):
