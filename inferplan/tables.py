@@ -1,4 +1,4 @@
-"""Tables of data and templates of text, next to the modules that read them."""
+"""Tables of data, next to the modules that read them."""
 
 from functools import cache
 from pathlib import Path
@@ -18,17 +18,3 @@ def table(path: str) -> Any:
     import tomllib
 
     return tomllib.loads(text)
-
-
-@cache
-def template(path: str, *, filters: tuple[tuple[str, Any], ...] = (), **options: Any) -> Any:
-    """Return the Jinja template at `path` below the package, which may include others of its
-    folder. Only HTML is escaped: `autoescape=True`.
-    """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    folder, _, name = path.rpartition("/")
-    loader = FileSystemLoader(Path(__file__).parent / folder)
-    environment = Environment(loader=loader, undefined=StrictUndefined, **options)  # noqa: S701 - see above
-    environment.filters.update(filters)
-    return environment.get_template(name)

@@ -6,7 +6,6 @@ them out before anything else reads the section, and puts them in, as the CLI do
 rehearsal runs the program. It decrypts, keeps and shows no key.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -66,14 +65,12 @@ def ciphertexts(section: Any) -> dict[str, str]:
 
 
 def with_secrets(
-    config: Mapping[str, str], secrets: Mapping[str, str], *, placeholders: bool
+    config: Mapping[str, str], secrets: Mapping[str, str]
 ) -> tuple[dict[str, str], frozenset[str]]:
     """`config` as the Pulumi CLI passes it with `secrets` decrypted, and those of its keys that
     hold a secret.
 
-    Both are by full key, imported keys by project and `secret_name`. `placeholders` says that the
-    values of `secrets` are not real; imported keys then get a placeholder that has the form of a
-    key.
+    Both are by full key, imported keys by project and `secret_name`.
     """
     nested = {
         key.partition(":")[2]: text
@@ -87,12 +84,8 @@ def with_secrets(
     secret_keys = {key for key in secrets if key in passed}
     section = next((key for key in config if key.partition(":")[2] == SECTION), None)
     if nested and section is not None:
-        plain = {
-            name: hashlib.sha256(text.encode()).hexdigest() if placeholders else text
-            for name, text in nested.items()
-        }
         data = _replace(
-            json.loads(config[section]), lambda owner, value: plain.get(secret_name(*owner), value)
+            json.loads(config[section]), lambda owner, value: nested.get(secret_name(*owner), value)
         )
         passed[section] = json.dumps(
             data, sort_keys=True, separators=(",", ":"), ensure_ascii=False

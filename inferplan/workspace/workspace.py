@@ -124,9 +124,7 @@ class Workspace:
             raise SecretsError(f"{place}: {error.message}", error.remedy) from None
 
     def engine_input(self) -> dict[str, Any]:
-        config, secret_keys = with_secrets(
-            self.file.config, self.secrets.values, placeholders=self.secrets.placeholders
-        )
+        config, secret_keys = with_secrets(self.file.config, self.secrets.values)
         return {
             "project": project_name(self.root),
             "stack": self.stack,

@@ -12,8 +12,8 @@ from typing import Any
 from inferplan.client.messages import request_of
 from inferplan.client.target import KEY_VARIABLE, Target
 from inferplan.components.handles import Tensor
+from inferplan.documents.templates import template
 from inferplan.errors import RequestError
-from inferplan.tables import template
 
 _FOLDER = files("inferplan.commands.snippet") / "snippets"
 # The first one that a target has is the default.

@@ -22,8 +22,8 @@ from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.routes import SOCKET_KIND, serve_site
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.handles import Endpoint, EndpointProtocol
+from inferplan.documents.templates import template
 from inferplan.kube.quantity import bytes_of
-from inferplan.tables import template
 
 _HOST = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")

@@ -3,7 +3,8 @@
 import json
 
 from inferplan.components.naming import content_key
-from inferplan.tables import table, template
+from inferplan.documents.templates import template
+from inferplan.tables import table
 
 
 def dashboards(namespace: str) -> dict[str, str]:

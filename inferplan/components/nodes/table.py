@@ -7,9 +7,9 @@ from collections.abc import Hashable, Iterable
 from pathlib import Path
 
 from inferplan.components.nodes.pool import CPU_MACHINE
+from inferplan.documents.templates import template
 from inferplan.hardware import machines
 from inferplan.hardware.accelerators import Accelerator, accelerators
-from inferplan.tables import template
 
 
 def markdown() -> str:

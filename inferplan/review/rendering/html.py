@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from inferplan.documents.templates import template
 from inferplan.documents.text import differing_parts
 from inferplan.pulumi_engine.reading.changes import PropertyChange
 from inferplan.review.reading.graph import tree
@@ -21,7 +22,6 @@ from inferplan.review.verdict import (
     plural,
     routine_text,
 )
-from inferplan.tables import template
 
 _LONGEST, _FIRST = 1_000, 5
 _RANKS = ("incomplete", "blocked", "failed", "risky", "no risk", "no change")

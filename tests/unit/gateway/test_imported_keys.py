@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.gateway.imported_keys import collisions, imported_key_error, tail_of
+from inferplan.components.gateway.keys import seed_weakness
 from inferplan.components.gateway.proxy_keys import proxy_keys
+from inferplan.pulumi_engine.secrets import open_secrets
 from inferplan.stackfile import imported_keys
 
 SEED = "8f14e45fceea167a5a36dedd4bea25433a6f1c0d9be27bd24e7b53c6a1d2f3e4"
@@ -127,19 +129,21 @@ def test_opened_keys_reach_the_program_as_the_cli_passes_them():
         )
     }
     secrets = {"inferplan:apiKeySeed": SEED, 'inferplan:consumers.legacy.importedKeys["1"]': KEY}
-    passed, secret_keys = imported_keys.with_secrets(config, secrets, placeholders=False)
+    passed, secret_keys = imported_keys.with_secrets(config, secrets)
     assert secret_keys == {"inferplan:apiKeySeed", "inferplan:consumers"}
     assert json.loads(passed["inferplan:consumers"]) == {
         "legacy": {"keys": [1], "importedKeys": {"1": KEY}}
     }
     assert set(passed) == {"inferplan:apiKeySeed", "inferplan:consumers"}
-    placeholders, _ = imported_keys.with_secrets(config, secrets, placeholders=True)
-    assert (
-        imported_key_error(
-            json.loads(placeholders["inferplan:consumers"])["legacy"]["importedKeys"]["1"]
-        )
-        is None
-    )
+
+
+def test_a_plan_without_the_passphrase_judges_no_placeholder_as_weak():
+    ciphertexts = {"inferplan:apiKeySeed": "v1:aGVsbG8=", "importedKey": ENCRYPTED["secure"]}
+    opened = open_secrets(ciphertexts, salt="v1:salt", provider=None, environment={})
+    assert opened.placeholders
+    assert not {*opened.values.values()} & {*ciphertexts.values()}
+    assert seed_weakness(opened.values["inferplan:apiKeySeed"]) is None
+    assert imported_key_error(opened.values["importedKey"]) is None
 
 
 @given(

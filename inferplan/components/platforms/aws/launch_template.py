@@ -20,9 +20,9 @@ from inferplan.components.handles import NodeTarget
 from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.pool_fields import SMALLEST_ROOT
 from inferplan.components.platforms.aws.pool_spec import EksPool
+from inferplan.documents.templates import template
 from inferplan.kube.names import POOL_LABEL
 from inferplan.kube.quantity import bytes_of
-from inferplan.tables import template
 
 _GI = 2**30
 # A 14 GB engine image (see serving/demand.py) takes about twice that once unpacked.

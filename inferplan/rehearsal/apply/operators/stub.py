@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferplan import tables
+from inferplan.documents.templates import template
 
 Object = dict[str, Any]
 
@@ -51,7 +51,7 @@ def objects(name: str, parent: Object, **values: Any) -> tuple[Object, ...]:
     from jinja2 import UndefinedError
 
     metadata = parent["metadata"]
-    source = tables.template(f"rehearsal/apply/operators/{name}.yaml")
+    source = template(f"rehearsal/apply/operators/{name}.yaml")
     try:
         text = source.render(name=metadata["name"], namespace=metadata["namespace"], **values)
     except UndefinedError as error:
