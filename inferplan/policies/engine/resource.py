@@ -5,7 +5,7 @@ dependencies.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -115,6 +115,19 @@ class Unreadable(dict[tuple[str, str], FieldError]):
         return isinstance(error, FieldError)
 
 
+_UNREADABLE = object()
+
+
+def object_names(resource: Resource) -> Iterator[Hashable]:
+    """The key of `Stack.candidates` for the objects of one name. Raises FieldError."""
+    yield resource.object_name
+
+
+def namespaces(resource: Resource) -> Iterator[Hashable]:
+    """The key of `Stack.candidates` for the objects of one namespace. Raises FieldError."""
+    yield resource.namespace
+
+
 class Stack:
     """All resources of one stack, and its outputs. In a block `with stack.unreadable:` a field that
     cannot be read is recorded, and the rule continues after it.
@@ -131,6 +144,7 @@ class Stack:
         for each in self.resources:
             self._by_kind.setdefault(each.kind, []).append(each)
         self._by_urn = {each.urn: each for each in self.resources}
+        self._indexes: dict[Any, dict[Hashable, list[tuple[int, Resource]]]] = {}
 
     def for_rule(self) -> Stack:
         """The same stack without recorded fields."""
@@ -151,9 +165,38 @@ class Stack:
         Raises FieldError.
         """
         return matching(
-            self.of(*kinds),
+            self.candidates(kinds, object_names, name),
             lambda each: each.object_name == name and each.namespace == namespaced.namespace,
         )
+
+    def in_namespace(self, namespace: str, *kinds: str) -> Iterator[Resource]:
+        """Objects of any of `kinds` in `namespace`. Raises FieldError."""
+        return matching(
+            self.candidates(kinds, namespaces, namespace), lambda each: each.namespace == namespace
+        )
+
+    def candidates(
+        self,
+        kinds: Iterable[str],
+        keys_of: Callable[[Resource], Iterable[Hashable]],
+        *wanted: Hashable,
+    ) -> list[Resource]:
+        """The objects of `kinds` with one of the keys `wanted`, and those whose keys cannot be
+        read, in the stack's order. A caller tests each of them as it would test all objects, in a
+        time that does not grow with the stack. `keys_of` is a function of a module.
+        """
+        place = (tuple(kinds), keys_of)
+        if (index := self._indexes.get(place)) is None:
+            index = self._indexes[place] = {}
+            for position, each in enumerate(self.of(*place[0])):
+                try:
+                    keys = {*keys_of(each)}
+                except FieldError:
+                    keys = {_UNREADABLE}
+                for key in keys:
+                    index.setdefault(key, []).append((position, each))
+        by_position = dict(each for key in (*wanted, _UNREADABLE) for each in index.get(key, ()))
+        return [by_position[position] for position in sorted(by_position)]
 
     def dependencies_of(self, resource: Resource) -> set[str]:
         """The URNs of all resources that `resource` depends on, directly or not."""

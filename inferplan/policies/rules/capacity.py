@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from inferplan.kube.names import MONTHLY_BUDGET
 from inferplan.policies.engine.fields import MalformedFieldError
-from inferplan.policies.engine.resource import Stack
+from inferplan.policies.engine.resource import Resource, Stack, namespaces
 from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.subjects.kserve import INFERENCE_SERVICE
 from inferplan.policies.subjects.networks import NETWORK_POLICY
 from inferplan.policies.subjects.placement import (
+    Node,
     cluster_queue_of,
     demand_of,
     fits_on,
+    groups_of,
     local_queue,
     local_queues,
     nodes_of,
@@ -22,6 +25,7 @@ from inferplan.policies.subjects.placement import (
 )
 from inferplan.policies.subjects.pods import PODS, Container, PodTemplate
 from inferplan.policies.subjects.workloads import (
+    SERVING_WORKLOADS,
     WORKLOADS,
     copies_of,
     count_of,
@@ -29,7 +33,6 @@ from inferplan.policies.subjects.workloads import (
     group_size_of,
     least_pods,
     most_copies,
-    pods_of,
     rollout_of,
     strategy_of,
 )
@@ -88,11 +91,12 @@ def stack_require_known_queue(stack: Stack, _: Parameters) -> Violations:
 
 @stack_rule
 def stack_require_matching_pool(stack: Stack, _: Parameters) -> Violations:
-    nodes = list(nodes_of(stack))
-    for pod in engines_of(stack):
+    engines = list(engines_of(stack))
+    groups = groups_of(nodes_of(stack), engines)
+    for pod in engines:
         with stack.unreadable:
             for vendor in demand_of(stack, pod):
-                declared = [node for node in nodes if node.accelerators.get(vendor)]
+                declared = [node for node, _ in groups if node.accelerators.get(vendor)]
                 # A stack that declares no node with that accelerator runs on nodes that exist
                 # already.
                 if declared and not any(fits_on(pod, node) for node in declared):
@@ -103,27 +107,31 @@ def stack_require_matching_pool(stack: Stack, _: Parameters) -> Violations:
 
 @stack_rule
 def stack_require_pool_capacity(stack: Stack, _: Parameters) -> Violations:
-    nodes = list(nodes_of(stack))
+    engines = list(engines_of(stack))
+    groups = groups_of(nodes_of(stack), engines)
     requested: dict[tuple[str, tuple[int, ...]], float] = {}
-    for pod in engines_of(stack):
+    for pod in engines:
         with stack.unreadable:
             for vendor, count in demand_of(stack, pod).items():
                 fitting = tuple(
                     place
-                    for place, node in enumerate(nodes)
+                    for place, (node, _) in enumerate(groups)
                     if node.accelerators.get(vendor) and fits_on(pod, node)
                 )
                 if not fitting:
                     # Other stacks or people declare the other nodes. A separate rule checks
                     # selectors.
                     continue
-                if all(nodes[place].accelerators[vendor] < count for place in fitting):
+                if all(groups[place][0].accelerators[vendor] < count for place in fitting):
                     yield violation(
                         pod.at("containers"), "requests more accelerators than any node has"
                     )
                 key = (vendor, fitting)
                 requested[key] = requested.get(key, 0) + count * most_copies(stack, pod)
-                if requested[key] > sum(nodes[place].accelerators[vendor] for place in fitting):
+                declared = (groups[place] for place in fitting)
+                if requested[key] > sum(
+                    node.accelerators[vendor] * size for node, size in declared
+                ):
                     yield violation(
                         count_of(pod), "requests more accelerators than the pool has left"
                     )
@@ -131,8 +139,15 @@ def stack_require_pool_capacity(stack: Stack, _: Parameters) -> Violations:
 
 @stack_rule
 def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
-    nodes = list(nodes_of(stack))
     engines = list(engines_of(stack))
+    groups = groups_of(nodes_of(stack), engines)
+    used: dict[tuple[frozenset[int], str], float] = {}
+    for pod in engines:
+        # Skip a workload that cannot be read: what it uses is unknown.
+        with stack.unreadable:
+            fitting = _fitting(pod, groups)
+            for vendor, count in demand_of(stack, pod).items():
+                used[fitting, vendor] = used.get((fitting, vendor), 0) + count * copies_of(pod)
     for pod in engines:
         if pod.resource.kind not in (*WORKLOADS, INFERENCE_SERVICE):
             # An operator decides how it rolls out its workloads, and nothing rolls out a bare pod.
@@ -144,19 +159,20 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
             if surge == 0 or unavailable > 0:
                 continue
             for vendor, count in demand_of(stack, pod).items():
+                fitting = _fitting(pod, groups)
                 spare = sum(
-                    node.accelerators.get(vendor, 0) for node in nodes if fits_on(pod, node)
+                    node.accelerators.get(vendor, 0) * size
+                    for node, size in (groups[place] for place in fitting)
+                ) - sum(
+                    number
+                    for (others, used_vendor), number in used.items()
+                    if used_vendor == vendor and others & fitting
                 )
-                for other in engines:
-                    # Skip a workload that cannot be read: what it uses is unknown.
-                    with stack.unreadable:
-                        if any(fits_on(other, node) and fits_on(pod, node) for node in nodes):
-                            spare -= demand_of(stack, other).get(vendor, 0) * copies_of(other)
                 if spare < count * surge:
                     place = strategy_of(pod).at("rollingUpdate", "maxSurge")
                     who = (
                         "the stack's nodes do not have"
-                        if nodes
+                        if groups
                         else "no node of the stack is known to have"
                     )
                     yield violation(place, f"needs accelerators that {who} to spare")
@@ -165,14 +181,15 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
 @stack_rule
 def stack_require_room_in_namespace(stack: Stack, _: Parameters) -> Violations:
     problem = "is less than the pods of the stack need, so the next one that starts is rejected"
+    used = cache(partial(_used, stack))
+    sizes_of = cache(partial(_sizes, stack))
     for quota in stack.of("kubernetes:core:ResourceQuota"):
-        pods = [each for each in pods_of(stack) if each.resource.namespace == quota.namespace]
         with stack.unreadable:
             spec = quota.at("spec")
             # A quota with a scope counts only some pods.
             is_scoped = spec.at("scopes").has_items or spec.at("scopeSelector").value
             for name, field in () if is_scoped else spec.at("hard").entries():
-                if sum(_used(stack, each, name) for each in pods) > (field.quantity() or 0):
+                if used(quota.namespace, name) > (field.quantity() or 0):
                     yield violation(field, problem)
     for bounds in stack.of("kubernetes:core:LimitRange"):
         with stack.unreadable:
@@ -180,36 +197,55 @@ def stack_require_room_in_namespace(stack: Stack, _: Parameters) -> Violations:
                 total = sum if item.at("type").text() == "Pod" else max
                 for name, most in item.at("max").entries():
                     limit = most.quantity() or 0
-                    if any(total(sizes) > limit for sizes in _sizes(stack, bounds.namespace, name)):
+                    if any(total(sizes) > limit for sizes in sizes_of(bounds.namespace, name)):
                         yield violation(most, problem)
 
 
-def _used(stack: Stack, pod: PodTemplate, name: str) -> float:
-    """The part of the quota `name` that the smallest number of replicas uses; 0, recorded, if it
-    cannot be read.
+def _fitting(pod: PodTemplate, groups: list[tuple[Node, int]]) -> frozenset[int]:
+    return frozenset(place for place, (node, _) in enumerate(groups) if fits_on(pod, node))
+
+
+def _used(stack: Stack, namespace: str, name: str) -> float:
+    """The part of the quota `name` that the smallest number of replicas of each pod in a namespace
+    uses. It records what it cannot read.
     """
-    with stack.unreadable:
-        each = (
-            1
-            if name in ("pods", "count/pods")
-            else sum((*(_request(part, name) for part in pod.running), *_claims(pod, name)))
-        )
-        return each and each * least_pods(stack, pod)
-    return 0
+    used = 0.0
+    for workload in stack.candidates(SERVING_WORKLOADS, namespaces, namespace):
+        for pod in _pods(stack, workload, namespace):
+            with stack.unreadable:
+                each = (
+                    1
+                    if name in ("pods", "count/pods")
+                    else sum((*(_request(part, name) for part in pod.running), *_claims(pod, name)))
+                )
+                used += each and each * least_pods(stack, pod)
+    return used
 
 
-def _sizes(stack: Stack, namespace: str, resource: str) -> Iterator[list[float]]:
+def _sizes(stack: Stack, namespace: str, resource: str) -> list[list[float]]:
     """The largest requests of a resource, by container, of each pod in a namespace. It records what
     it cannot read.
     """
-    for workload in stack.of(*sorted(PODS.kinds)):
-        with stack.unreadable:
-            for pod in workload.parts(PODS) if workload.namespace == namespace else ():
-                yield [
-                    max(_request(each, f"limits.{resource}"), _request(each, resource))
-                    for each in pod.running
-                ] or [0]
-                yield [*_claims(pod, resource), 0]
+    sizes: list[list[float]] = []
+    for workload in stack.candidates(sorted(PODS.kinds), namespaces, namespace):
+        for pod in _pods(stack, workload, namespace):
+            with stack.unreadable:
+                sizes.append(
+                    [
+                        max(_request(each, f"limits.{resource}"), _request(each, resource))
+                        for each in pod.running
+                    ]
+                    or [0]
+                )
+                sizes.append([*_claims(pod, resource), 0])
+    return sizes
+
+
+def _pods(stack: Stack, workload: Resource, namespace: str) -> tuple[PodTemplate, ...]:
+    with stack.unreadable:
+        if workload.namespace == namespace:
+            return workload.parts(PODS)
+    return ()
 
 
 def _claims(pod: PodTemplate, name: str) -> Iterator[float]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache, lru_cache
 
-from inferplan.policies.engine.fields import Field, matching
+from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack, Subject
 from inferplan.policies.engine.rule import (
     Parameters,
@@ -16,12 +16,11 @@ from inferplan.policies.engine.rule import (
     violations,
 )
 from inferplan.policies.subjects.networks import NETWORK_POLICY, blocks_of, cover_internet
-from inferplan.policies.subjects.placement import matches_labels
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import image_of
 from inferplan.policies.subjects.serving import model_of
 from inferplan.policies.subjects.tables import entries_below
-from inferplan.policies.subjects.workloads import labels_of
+from inferplan.policies.subjects.workloads import selected
 from inferplan.tables import table
 
 _HOOKS = ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe")
@@ -177,16 +176,10 @@ def _selects_downloads(stack: Stack, policy: Resource, controllers: list[str]) -
     """True if a policy selects pods, and each of them downloads weights or calls a cloud. Raises
     FieldError.
     """
-    pods = [
-        pod
-        for each in stack.of(*sorted(PODS.kinds))
-        if each.namespace == policy.namespace
-        for pod in each.parts(PODS)
-    ]
-    selected = list(
-        matching(pods, lambda pod: matches_labels(policy.at("spec", "podSelector"), labels_of(pod)))
+    pods = list(
+        selected(stack, sorted(PODS.kinds), policy.at("spec", "podSelector"), policy.namespace)
     )
-    return bool(selected) and all(_downloads(pod, controllers) for pod in selected)
+    return bool(pods) and all(_downloads(pod, controllers) for pod in pods)
 
 
 def _downloads(pod: PodTemplate, controllers: list[str]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from inferplan.kube.names import ISSUED
 from inferplan.policies.engine.fields import Field, MalformedFieldError
-from inferplan.policies.engine.resource import Resource, Stack, objects
+from inferplan.policies.engine.resource import Resource, Stack, object_names, objects
 from inferplan.policies.engine.rule import (
     Parameters,
     Violations,
@@ -182,7 +182,7 @@ def stack_require_client_keys(stack: Stack, parameters: Parameters) -> Violation
                 each.at("name").text()
                 for each in policy.at("spec", "apiKeyAuth", "credentialRefs").each()
             }
-            for secret in stack.of("kubernetes:core:Secret"):
+            for secret in stack.candidates(["kubernetes:core:Secret"], object_names, *names):
                 with stack.unreadable:
                     if secret.object_name in names and secret.namespace == policy.namespace:
                         yield from _weak_keys(stack, secret, parameters["bits"])

@@ -26,7 +26,7 @@ from inferplan.policies.subjects.networks import (
     sides_of,
 )
 from inferplan.policies.subjects.placement import labels_at
-from inferplan.policies.subjects.workloads import SERVING_WORKLOADS, engines_of, pods_of, selecting
+from inferplan.policies.subjects.workloads import SERVING_WORKLOADS, engines_of, pods_in, selecting
 
 METADATA = (network("169.254.169.254/32"), network("fd00:ec2::254/128"))
 METADATA_PORT = 80
@@ -206,12 +206,10 @@ def _denied(stack: Stack, workload: Resource, side: str) -> bool:
     """True if policies deny that side to all pods of the workload's namespace. Raises FieldError if
     only an unreadable policy could.
     """
-    if any_matching(
-        stack.of(NETWORK_POLICY),
-        lambda each: each.namespace == workload.namespace and isolates(each, side),
-    ):
+    policies = stack.in_namespace(workload.namespace, NETWORK_POLICY)
+    if any_matching(policies, lambda each: isolates(each, side)):
         return True
-    pods = [each for each in pods_of(stack) if each.resource.namespace == workload.namespace]
+    pods = pods_in(stack, workload.namespace)
     chosen = (selecting(stack, NETWORK_POLICY, pod, "spec", "podSelector") for pod in pods)
     return bool(pods) and all(
         any(isolates(policy, side, some=True) for policy in policies) for policies in chosen

@@ -18,6 +18,7 @@ from inferplan.policies.subjects.workloads import (
     labels_of,
     least_pods,
     pods_of,
+    selected,
     selecting,
     share,
     strategy_of,
@@ -34,23 +35,13 @@ def stack_disallow_budget_of_all_replicas(stack: Stack, _: Parameters) -> Violat
             least = budget.at("spec", "minAvailable")
             if least.absent:
                 continue
-            counts = [least_pods(stack, pod) for pod in _selected_pods(stack, budget)]
-            pods = max(int(sum(counts)), 1)
-            if counts and share(least, pods, up=True) >= pods:
-                yield violation(least, "allows no disruption")
-
-
-def _selected_pods(stack: Stack, budget: Resource) -> Iterator[PodTemplate]:
-    """The pods that a budget selects. Raises FieldError if a workload cannot be read, because the
-    budget may select it.
-    """
-    for workload in stack.of(*SERVING_WORKLOADS):
-        if workload.namespace == budget.namespace:
-            yield from (
-                each
-                for each in workload.parts(PODS)
-                if matches_labels(budget.at("spec", "selector"), labels_of(each))
+            pods = selected(
+                stack, SERVING_WORKLOADS, budget.at("spec", "selector"), budget.namespace
             )
+            counts = [least_pods(stack, pod) for pod in pods]
+            total = max(int(sum(counts)), 1)
+            if counts and share(least, total, up=True) >= total:
+                yield violation(least, "allows no disruption")
 
 
 @stack_rule

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from inferplan.kube.pod_templates import RAY_SERVICE
-from inferplan.policies.engine.fields import Field, any_matching, matching
+from inferplan.policies.engine.fields import Field, FieldError, matching
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.subjects.kserve import INFERENCE_SERVICE, LLM_SERVICE
@@ -57,7 +57,8 @@ def stack_require_gateway_before_models(stack: Stack, _: Parameters) -> Violatio
     operator_services = _operator_services(stack)
     yield from _tunnels(stack, engines)
     yield from _public_services(stack)
-    yield from _other_controllers(stack, operator_services, engines)
+    pods = _Pods(engines)
+    yield from _other_controllers(stack, operator_services, pods)
     for entry in stack.of(INGRESS, *_ROUTES):
         with stack.unreadable:
             if requires_authentication(stack, entry):
@@ -66,7 +67,7 @@ def stack_require_gateway_before_models(stack: Stack, _: Parameters) -> Violatio
                 with stack.unreadable:
                     targets = stack.named(name.text(), entry, *TARGETS)
                     if name.text() in operator_services or any(
-                        _reaches(each, engines) for each in targets
+                        any(True for _ in pods.behind(each)) for each in targets
                     ):
                         yield violation(name, "bypasses the gateway to a model")
 
@@ -81,16 +82,16 @@ def _tunnels(stack: Stack, engines: list[PodTemplate]) -> Violations:
                     yield violation(container.field, "opens a tunnel from the internet to a model")
 
 
-def _other_controllers(
-    stack: Stack, operator_services: set[str], engines: list[PodTemplate]
-) -> Violations:
+def _other_controllers(stack: Stack, operator_services: set[str], pods: _Pods) -> Violations:
     """Routes of other controllers that name the Service of a model. No SecurityPolicy can protect
     them.
     """
     services: dict[tuple[str, str], bool] = {}
     for service in stack.of(TARGETS[0]):
         with stack.unreadable:
-            services[service.namespace, service.object_name] = _reaches(service, engines)
+            services[service.namespace, service.object_name] = any(
+                True for _ in pods.behind(service)
+            )
     for route in stack:
         if not OTHER_ROUTES.fullmatch(route.kind):
             continue
@@ -138,27 +139,48 @@ def _public_services(stack: Stack) -> Violations:
                 )
 
 
-def _reaches(target: Resource, engines: list[PodTemplate]) -> bool:
-    """True if a Service or InferencePool selects one of the pods `engines`. Raises FieldError."""
-    selector = target.at("spec", "selector")
-    labels = labels_at(selector if target.short_kind == "Service" else selector.at("matchLabels"))
-    return any_matching(
-        engines, lambda pod: bool(labels) and labels.items() <= labels_of(pod).items()
-    )
+class _Pods:
+    """Pods by their labels."""
+
+    def __init__(self, pods: Iterable[PodTemplate]) -> None:
+        self._by_label: dict[tuple[str, str] | None, list[PodTemplate]] = {}
+        for pod in pods:
+            try:
+                labels = labels_of(pod)
+            except FieldError:
+                self._by_label.setdefault(None, []).append(pod)
+                continue
+            for label in labels.items():
+                self._by_label.setdefault(label, []).append(pod)
+
+    def behind(self, target: Resource) -> Iterator[PodTemplate]:
+        """The pods that a Service or InferencePool selects. Raises FieldError."""
+        selector = target.at("spec", "selector")
+        labels = labels_at(
+            selector if target.short_kind == "Service" else selector.at("matchLabels")
+        )
+        if not labels:
+            return iter(())
+        near = [
+            *self._by_label.get(next(iter(labels.items())), ()),
+            *self._by_label.get(None, ()),
+        ]
+        return matching(near, lambda pod: labels.items() <= labels_of(pod).items())
 
 
 def injected_keys(stack: Stack, pods: list[PodTemplate]) -> Violations:
     """Filters of Envoy Gateway whose route sends a server a key that is not its own."""
+    by_label = _Pods(pods)
     for route in stack.of(_HTTP):
         with stack.unreadable:
             for rule in route.select("spec", "rules", "*"):
-                targets = [
-                    each
+                own = {
+                    key.text()
                     for name in rule.select("backendRefs", "*", "name")
                     for each in stack.named(name.text(), route, *TARGETS)
-                ]
-                behind = [pod for pod in pods if any(_reaches(each, [pod]) for each in targets)]
-                own = {name.text() for pod in behind for name in server_keys(pod)}
+                    for pod in by_label.behind(each)
+                    for key in server_keys(pod)
+                }
                 for reference in rule.select("filters", "*", "extensionRef", "name"):
                     for each in stack.named(reference.text(), route, _FILTER):
                         secret = each.at(

@@ -1,6 +1,7 @@
 """S3 buckets."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from inferplan.policies.engine.fields import Field, UnknownFieldError, any_matching, matching
@@ -42,6 +43,26 @@ def configures(sibling: Resource, bucket: Resource) -> bool:
     return bucket.urn in (sibling.dependencies if sources is None else sources)
 
 
+def siblings_of(stack: Stack, bucket: Resource, *kinds: str) -> Iterator[Resource]:
+    """The resources of `kinds` that configure `bucket`. Raises FieldError."""
+    name = ""
+    with suppress(UnknownFieldError):
+        name = bucket.at("bucket").text()
+    return matching(
+        stack.candidates(kinds, _buckets, name, bucket.urn), lambda each: configures(each, bucket)
+    )
+
+
+def _buckets(sibling: Resource) -> Iterator[Hashable]:
+    """The name of the bucket that `sibling` may configure, and the URNs of those that it may depend
+    on. Raises FieldError.
+    """
+    with suppress(UnknownFieldError):
+        yield sibling.at("bucket").text()
+    sources = sibling.property_dependencies.get("bucket")
+    yield from sibling.dependencies if sources is None else sources
+
+
 def buckets_without(
     stack: Stack,
     kind: str,
@@ -52,12 +73,10 @@ def buckets_without(
     """A violation for each bucket without a resource of `kind` and without the same settings of its
     `own`.
     """
-    siblings = list(stack.of(*kind_and_v2(kind)))
     for bucket in stack.of(*BUCKETS):
         with stack.unreadable:
-            if not any_matching(
-                siblings, lambda each, bucket=bucket: configures(each, bucket)
-            ) and not any(own(bucket)):
+            siblings = siblings_of(stack, bucket, *kind_and_v2(kind))
+            if not any(True for _ in siblings) and not any(own(bucket)):
                 yield violation(bucket.at("bucket"), problem)
 
 
@@ -144,10 +163,7 @@ def s3_require_logging(stack: Stack, _: Parameters) -> Violations:
 def s3_require_tls(stack: Stack, _: Parameters) -> Violations:
     for bucket in stack.of(*BUCKETS):
         with stack.unreadable:
-            separate = matching(
-                stack.of("aws:s3:BucketPolicy"),
-                lambda each, bucket=bucket: configures(each, bucket),
-            )
+            separate = siblings_of(stack, bucket, "aws:s3:BucketPolicy")
             policies = [
                 each.at("policy")
                 for each in ([bucket] if is_set(bucket.at("policy")) else []) + list(separate)
@@ -197,11 +213,13 @@ def s3_disallow_expiring_weights(stack: Stack, _: Parameters) -> Violations:
     for bucket in stack.of(*BUCKETS):
         with stack.unreadable:
             prefixes = [prefix for name, _, prefix in stores if name == bucket.at("bucket").text()]
-            for config in stack.of(*kind_and_v2("aws:s3:BucketLifecycleConfiguration")):
-                rules = config.at("rules").each() if prefixes and configures(config, bucket) else ()
+            if not prefixes:
+                continue
+            kinds = kind_and_v2("aws:s3:BucketLifecycleConfiguration")
+            for config in siblings_of(stack, bucket, *kinds):
                 yield from (
                     violation(rule.at("expiration"), "deletes weights of a store")
-                    for rule in rules
+                    for rule in config.at("rules").each()
                     if _expires(rule, prefixes)
                 )
 

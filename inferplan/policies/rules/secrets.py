@@ -234,11 +234,8 @@ def _keys_of_other_servers(stack: Stack, pods: list[PodTemplate]) -> Violations:
         for server, _ in listed.values()
     }
     for (namespace, secret), listed in readers.items():
-        owners = [
-            server
-            for place, server in servers
-            if place == namespace and secret.startswith(f"{server}-")
-        ]
+        starts = (secret[: each.start()] for each in re.finditer("-", secret))
+        owners = [server for server in starts if (namespace, server) in servers]
         owner = max(owners, key=len, default="")
         for server, field in listed.values():
             if (

@@ -4,14 +4,15 @@ run.
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from inferplan.hardware.machines import ec2_devices
 from inferplan.kube.names import QUEUE_LABEL, RESOURCE_VENDORS, vendor_of
 from inferplan.kube.selectors import meets
-from inferplan.policies.engine.fields import Field, UnseenFieldError, matching
-from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.policies.engine.fields import Field, FieldError, UnseenFieldError, matching
+from inferplan.policies.engine.resource import Resource, Stack, namespaces, object_names
 from inferplan.policies.subjects.pods import PodTemplate
 
 _EKS_EFFECTS = {
@@ -181,6 +182,23 @@ def _accelerators_of_types(types: Sequence[str], *, nvidia: bool = False) -> dic
     return counts
 
 
+def groups_of(nodes: Iterable[Node], pods: Iterable[PodTemplate]) -> list[tuple[Node, int]]:
+    """One node for each group that no pod of `pods` can distinguish, and its size: a fleet has
+    thousands of nodes and a few pools.
+    """
+    selected: set[str] = set()
+    for pod in pods:
+        with suppress(FieldError):
+            selected |= labels_at(pod.at("nodeSelector")).keys()
+    groups: dict[str, tuple[Node, int]] = {}
+    for node in nodes:
+        labels = node.labels and {key: node.labels.get(key) for key in sorted(selected)}
+        key = repr((labels, [each.value for each in node.taints], node.accelerators))
+        first, size = groups.get(key, (node, 0))
+        groups[key] = (first, size + 1)
+    return [*groups.values()]
+
+
 def fits_on(pod: PodTemplate, node: Node) -> bool:
     """True if a pod's nodeSelector and tolerations match `node`, ignoring labels that a running
     node gets. Raises FieldError.
@@ -216,7 +234,8 @@ def queue_of(resource: Resource) -> Field:
 
 
 def local_queues(stack: Stack, namespace: str) -> Iterator[Resource]:
-    return matching(stack.of(_LOCAL), lambda each: each.namespace in ("", namespace))
+    near = stack.candidates([_LOCAL], namespaces, "", namespace)
+    return matching(near, lambda each: each.namespace in ("", namespace))
 
 
 def local_queue(stack: Stack, namespace: str, name: str) -> Resource | None:
@@ -228,7 +247,8 @@ def local_queue(stack: Stack, namespace: str, name: str) -> Resource | None:
 def cluster_queue_of(stack: Stack, local: Resource) -> Resource | None:
     """The ClusterQueue of a LocalQueue, None if the stack does not declare it. Raises FieldError."""
     name = local.at("spec", "clusterQueue").text()
-    return next(matching(stack.of(_CLUSTER), lambda each: each.object_name == name), None)
+    near = stack.candidates([_CLUSTER], object_names, name)
+    return next(matching(near, lambda each: each.object_name == name), None)
 
 
 def demand_of(stack: Stack, pod: PodTemplate) -> dict[str, float]:

@@ -1,13 +1,13 @@
 """Workloads that keep replicas running, how they roll out, and those that serve models."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Final
 
 from inferplan.kube.field_owners import SCALER_BOUNDS
 from inferplan.kube.pod_templates import LEADER_WORKER_SET, PATHS, RAY_SERVICE, RUN_TO_END
 from inferplan.kube.quantity import amount
-from inferplan.policies.engine.fields import Field, MalformedFieldError, matching
+from inferplan.policies.engine.fields import Field, FieldError, MalformedFieldError, matching
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.subjects import kserve
 from inferplan.policies.subjects.placement import labels_at, matches_labels
@@ -154,6 +154,10 @@ def scaled_by(scaler: Resource, workload: Resource) -> bool:
     return target.at("name").text() == workload.object_name
 
 
+def _targets(scaler: Resource) -> Iterator[tuple[str, str]]:
+    yield scaler.namespace, scaler.at("spec", "scaleTargetRef", "name").text()
+
+
 def least_replicas(stack: Stack, workload: Resource) -> float:
     """The smallest number of replicas: the largest minimum of its autoscalers, without one the
     declared number. Raises FieldError.
@@ -183,7 +187,8 @@ def _ranges(stack: Stack, workload: Resource) -> Iterator[tuple[float, float]]:
     """The least and the most replicas by each autoscaler of a workload, with the defaults of its
     kind. Raises FieldError.
     """
-    for scaler in matching(stack.of(*SCALERS), lambda each: scaled_by(each, workload)):
+    near = stack.candidates(SCALERS, _targets, (workload.namespace, workload.object_name))
+    for scaler in matching(near, lambda each: scaled_by(each, workload)):
         least, most = (
             scaler.at("spec", field).number_or(default)
             for field, default in SCALER_BOUNDS[scaler.short_kind]
@@ -208,6 +213,15 @@ def pods_of(stack: Stack, *kinds: str) -> Iterator[PodTemplate]:
             yield from workload.parts(PODS)
 
 
+def pods_in(stack: Stack, namespace: str) -> list[PodTemplate]:
+    """The pod templates of the workloads in `namespace`. Raises FieldError."""
+    return [
+        pod
+        for workload in stack.in_namespace(namespace, *SERVING_WORKLOADS)
+        for pod in workload.parts(PODS)
+    ]
+
+
 def engines_of(stack: Stack) -> Iterator[PodTemplate]:
     """The pods, of whatever kind, that request accelerators or run an engine. It records what it
     cannot read.
@@ -223,12 +237,50 @@ def selecting(stack: Stack, kind: str, pod: PodTemplate, *path: str) -> Iterator
     pod. Raises FieldError.
     """
     labels = labels_of(pod)
+    namespace = pod.resource.namespace
+    wanted = ((namespace, path, each) for each in (None, *labels.items()))
     return matching(
-        stack.of(kind),
-        lambda each: (
-            each.namespace == pod.resource.namespace and matches_labels(each.at(*path), labels)
-        ),
+        stack.candidates([kind], _selectors, *wanted),
+        lambda each: each.namespace == namespace and matches_labels(each.at(*path), labels),
     )
+
+
+def _selectors(resource: Resource) -> Iterator[Hashable]:
+    """For each place of a label selector, the namespace, the place and the first label that it
+    names, None without one. Raises FieldError.
+    """
+    for path in (("spec", "selector"), ("spec", "podSelector")):
+        yield resource.namespace, path, _first_label(resource.at(*path))
+
+
+def _first_label(selector: Field) -> tuple[str, str] | None:
+    return next(((key, each.text()) for key, each in selector.at("matchLabels").entries()), None)
+
+
+def selected(
+    stack: Stack, kinds: Iterable[str], selector: Field, namespace: str
+) -> Iterator[PodTemplate]:
+    """The pods of `kinds` in `namespace` that a label selector matches. Raises FieldError if a
+    workload cannot be read, because the selector may match its pods.
+    """
+    try:
+        near: Iterable[Resource] = stack.candidates(
+            kinds, _pod_labels, (namespace, _first_label(selector))
+        )
+    except FieldError:
+        near = stack.of(*kinds)
+    for workload in near:
+        if workload.namespace == namespace:
+            yield from (
+                each for each in workload.parts(PODS) if matches_labels(selector, labels_of(each))
+            )
+
+
+def _pod_labels(workload: Resource) -> Iterator[Hashable]:
+    """The namespace with each label of each pod, and with None. Raises FieldError."""
+    for pod in workload.parts(PODS):
+        for label in (None, *labels_of(pod).items()):
+            yield workload.namespace, label
 
 
 def claims_of(pod: PodTemplate, *, writing: bool) -> set[tuple[str, str]]:
