@@ -1,5 +1,5 @@
 """Measures the process of the policy pack: a resource over gRPC, a stack of 300 resources, and its
-start.
+start; and how the rules grow with a stack of mixed resources.
 """
 
 import copy
@@ -7,20 +7,29 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import count
+from datetime import date
+from itertools import count, islice
+from typing import Any
 
 from pulumi.runtime.proto import analyzer_pb2
 from pulumi.runtime.rpc import deserialize_properties
 
 from benchmarks.measuring import ROOT, Result, at_most, median_ratio, timed
+from inferplan.planning.policy_check import stack_of
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.resource import Stack
+from inferplan.policies.engine.settings import Settings
+from inferplan.pulumi_engine.recording import Recording
 from inferplan.pulumi_engine.values import to_wire
 from tests.policies.analyzer import analyze_stack, configure, pack
 from tests.policies.cases import changed
 
 RESOURCES = 300
 RESOURCE_RATIO, STACK_RATIO, START_RATIO = 16.0, 12.0, 1.3
+MIXED, GROWTH = (1_000, 10_000), 11.0
 _REPEATS = 5
 _ASSEMBLY = """from pathlib import Path
 from inferplan.policies.dispatch import dispatchers
@@ -84,6 +93,49 @@ def figures() -> Iterator[Result]:
         median_ratio(*zip(*pairs, strict=True)),
         START_RATIO,
     )
+    for shared in (False, True):
+        small, large = (_judged(base, size, shared=shared) for size in MIXED)
+        where = "one namespace" if shared else "namespaces of their own"
+        yield at_most(
+            f"check of {MIXED[1]} mixed resources in {where}, relative to {MIXED[0]}",
+            large / small,
+            GROWTH,
+        )
+
+
+def _judged(base: Recording, size: int, *, shared: bool) -> float:
+    """Processor seconds of all rules on `size` resources: copies of `base` with names and labels
+    of their own, in one namespace or in one for each copy.
+    """
+    own = stack_of(base)
+    names = {each.name for each in own}
+    for each in own:
+        metadata = each.inputs.get("metadata") or {}
+        names |= {metadata.get("name"), metadata.get("namespace"), each.inputs.get("bucket")}
+    kept = {"inference"} if shared else set()
+
+    def renamed(value: Any, copy: int) -> Any:
+        if isinstance(value, dict):
+            return {key: renamed(each, copy) for key, each in value.items()}
+        if isinstance(value, list):
+            return [renamed(each, copy) for each in value]
+        return f"{value}-{copy}" if isinstance(value, str) and value in names - kept else value
+
+    copies = (
+        replace(
+            each,
+            inputs=renamed(each.inputs, copy),
+            urn=f"{each.urn}-{copy}",
+            name=f"{each.name}-{copy}",
+            dependencies=tuple(f"{urn}-{copy}" for urn in each.dependencies),
+        )
+        for copy in count()
+        for each in own
+    )
+    stack = Stack("growth", islice(copies, size), outputs=dict(base.outputs))
+    start = time.process_time()
+    check_stack(stack, Settings(today=date(2026, 11, 1)))
+    return time.process_time() - start
 
 
 def _decoding(requests: Sequence[analyzer_pb2.AnalyzeRequest]) -> float:

@@ -218,9 +218,13 @@ def _denied(stack: Stack, workload: Resource, side: str) -> bool:
 
 @stack_rule
 def stack_require_policy_before_models(stack: Stack, _: Parameters) -> Violations:
+    judged: set[str] = set()
     for pod in engines_of(stack):
         with stack.unreadable:
             for policy in selecting(stack, NETWORK_POLICY, pod, "spec", "podSelector"):
+                if policy.urn in judged:
+                    continue
+                judged.add(policy.urn)
                 with stack.unreadable:
                     for rule in policy.select("spec", "ingress", "*"):
                         if not rule.at("from").has_items or opens(rule.at("from").each()):
