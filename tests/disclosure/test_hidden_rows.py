@@ -56,6 +56,7 @@ CASES: tuple[tuple[str, tuple[str | int, ...], Any, Any], ...] = (
     ("kubernetes:admissionregistration.k8s.io/v1:ValidatingWebhookConfiguration", ("webhooks", 0, "failurePolicy"), "Fail", "Ignore"),
     (JOB, ("spec", "suspend"), CANARY, "true"),
     (DEPLOYMENT, ("spec", "replicas"), "2", "20"),
+    ("kubernetes:core/v1:ResourceQuota", ("spec", "hard", "pods"), "8", "80"),
     ("kubernetes:core/v1:PersistentVolumeClaim", ("spec", "resources", "requests", "storage"), "1Gi", "5Ti"),
     ("aws:eks/nodeGroup:NodeGroup", ("capacityType",), CANARY, "ON_DEMAND"),
     ("aws:eks/nodeGroup:NodeGroup", ("capacityType",), CANARY, "SPOT"),

@@ -128,7 +128,9 @@ def shown_key(key: str) -> str:
     """The key of a map: hidden if it looks random, as keys of API consumers do."""
     return (
         key
-        if key.startswith("__") or key == SIGNATURE or is_name(key, identifies="/" in key)
+        if key.startswith("__")
+        or key == SIGNATURE
+        or is_name(key, identifies=bool(re.match(r"[\w-]+\.[\w.-]+/", key)))
         else placeholder(len(key))
     )
 
@@ -263,7 +265,7 @@ def _leaf(text: str, before: Any, at: _Context) -> str:
         )
     own = place_of(at.key)
     place = _AS_PLACES.get(at.form) or (Place.SECRET if at.secret else own)
-    if place is Place.NAMED and own is Place.IDENTIFIES:
+    if place is Place.NAMED and own in (Place.IDENTIFIES, Place.DIGEST):
         place = own
     return _changed(texts.shown(text, at.key, place, _document, at.nested), text, before)
 

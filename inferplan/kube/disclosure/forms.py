@@ -14,6 +14,8 @@ _TABLE: Final = table("kube/disclosure/places.toml")
 _FORMS: Final = re.compile("|".join(f"(?:{each})" for each in _TABLE["forms"].values()))
 _IDENTIFIER: Final = re.compile(_TABLE["identifier"])
 _RUN: Final = re.compile(r"[A-Za-z0-9]+|[^\x00-\x7f]+")
+# Many short pieces, as of a fingerprint: each alone may be a word.
+_PIECES: Final = re.compile(r"(?<!\w)[A-Za-z0-9]{1,4}(?::[A-Za-z0-9]{1,4}){5,}(?!\w)")
 _DATE: Final = re.compile(r"20[0-9]{2}(0[1-9]|1[0-2])([0-2][0-9]|3[01])")
 _PIECE: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 # The digest of an object's content at the end of its name.
@@ -49,7 +51,7 @@ def unknown_characters(text: str, *, prose: bool = False) -> int:
     """The number of characters of `text` in no public word; in `prose`, letters that could be a
     word in a sentence count as one.
     """
-    words, count = public_words(), 0
+    words, count = public_words(), sum(map(len, _PIECES.findall(text)))
     for run in _RUN.findall(text):
         pieces = _PIECE.findall(run)
         if run.lower() in words:

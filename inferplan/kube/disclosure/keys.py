@@ -17,8 +17,8 @@ _HARMLESS_AFTER: Final = frozenset(_TABLE["secrets"]["harmless_after"])
 _ENDINGS: Final = re.compile(_TABLE["secrets"]["endings"])
 _EXCEPTIONS: Final = re.compile(_TABLE["secrets"]["exceptions"])
 _KNOWN: Final = re.compile(_TABLE["known"])
-_NAMED, _IDENTIFYING, _SENTENCES = (
-    frozenset(_TABLE[each]) for each in ("named", "identifying", "sentences")
+_NAMED, _IDENTIFYING, _CONTENTS, _SENTENCES = (
+    frozenset(_TABLE[each]) for each in ("named", "identifying", "contents", "sentences")
 )
 _NEVER: Final = tuple(_TABLE["never"])
 
@@ -29,6 +29,8 @@ class Place(Enum):
     PUBLIC = auto()
     """A field of a known type: one line of text is shown."""
     IDENTIFIES = auto()
+    DIGEST = auto()
+    """It identifies a content."""
     NAMED = auto()
     SENTENCE = auto()
     OPEN = auto()
@@ -50,6 +52,7 @@ def place_of(key: str) -> Place:
     if _EXCEPTIONS.fullmatch(key):
         return Place.NAMED
     for names, place in (
+        (_CONTENTS, Place.DIGEST),
         (_IDENTIFYING, Place.IDENTIFIES),
         (_SENTENCES, Place.SENTENCE),
         (_NAMED, Place.NAMED),

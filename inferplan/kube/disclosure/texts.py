@@ -23,6 +23,7 @@ from inferplan.kube.disclosure.keys import Place, is_secret, place_of
 from inferplan.tables import table
 
 _TABLE: Final = table("kube/disclosure/places.toml")
+_CONTENT: Final = re.compile(_TABLE["content"])
 _SMALL: Final = re.compile(_TABLE["secrets"]["harmless"])
 _HINTS: Final = frozenset(_TABLE["secrets"]["options"])
 _TOKEN: Final = re.compile(_TABLE["tokens"]["token"], re.VERBOSE)
@@ -79,7 +80,10 @@ def shown(text: str, key: str, place: Place, walk: Walk, depth: int = 0) -> str:
     if (
         place is not Place.OPEN
         and place is not Place.SENTENCE
-        and is_name(text, identifies=place is Place.IDENTIFIES)
+        and (
+            is_name(text, identifies=place is Place.IDENTIFIES)
+            or (place is Place.DIGEST and _CONTENT.fullmatch(text))
+        )
     ):
         return text
     if is_harmless(text.strip()):
@@ -91,7 +95,12 @@ def sentence(text: str, hidden: Iterable[str], names: Collection[str], walk: Wal
     """A message for people without `hidden` values: its words, `names` and numbers are shown."""
     for each in sorted(hidden, key=len, reverse=True):
         text = text.replace(each, placeholder(len(each)))
-    return "\n".join(_inline(line, walk, 0, names=names) for line in _unarmoured(text).split("\n"))
+    lines: list[str] = []
+    for line in _unarmoured(text).split("\n"):
+        # A hidden word at the end of a line may have another half in the next one.
+        neighbours = _MOST_NEIGHBOURS if lines and lines[-1].endswith("characters)") else 0
+        lines.append(_inline(line, walk, 0, names=names, neighbours=neighbours))
+    return "\n".join(lines)
 
 
 def _opened(text: str, walk: Walk, depth: int, *, names: Names = None) -> str:
@@ -205,7 +214,8 @@ def _below_secret(text: str, walk: Walk, depth: int) -> str:
             else placeholder(len(text))
         )
     key = match["key"].strip("\"'")
-    place = Place.NAMED if place_of(key) in (Place.NAMED, Place.IDENTIFIES) else Place.SECRET
+    named = (Place.NAMED, Place.IDENTIFIES, Place.DIGEST)
+    place = Place.NAMED if place_of(key) in named else Place.SECRET
     return f"{match['before']}{_key(match['key'])}{match['separator']}{_quoted(match['value'], key, place, walk, depth) if match['value'] else ''}"
 
 
@@ -237,17 +247,17 @@ def _quoted(text: str, key: str, place: Place, walk: Walk, depth: int) -> str:
     return f"{start}{opened}{end}"
 
 
-def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, previous: str = "") -> str:
+def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, neighbours: int = 0) -> str:
     """A line of words: of a command, a program, a query or a sentence."""
     parts: list[str] = []
-    neighbours = 0
+    previous = ""
     for match in _TOKEN.finditer(line):
         text, kind = match[0], match.lastgroup or ""
         if kind in ("other", "blank"):
             parts.append(text if (text.isascii() and text.isprintable()) or text.isspace() else "�")
             continue
-        if kind == "hidden":
-            parts.append(text)
+        if kind in ("hidden", "pieces"):
+            parts.append(text if kind == "hidden" else placeholder(len(text)))
             continue
         if (
             _asks_secret(previous)
@@ -264,7 +274,11 @@ def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, previous:
             place = place_of(key.strip("\"'").lstrip("-"))
             if names is not None and place is Place.SECRET and unknown_characters(value) == 0:
                 place = Place.SENTENCE
-            if names is not None and place not in (Place.SECRET, Place.IDENTIFIES) and value:
+            if (
+                names is not None
+                and place not in (Place.SECRET, Place.IDENTIFIES, Place.DIGEST)
+                and value
+            ):
                 opened = (
                     _inline(value, walk, depth, names=names)
                     if value[0] not in "\"'"
