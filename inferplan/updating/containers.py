@@ -15,7 +15,7 @@ from inferplan.kube.contents import CONTAINERS, Identity, foreign_contents
 from inferplan.kube.names import MANAGED_BY_LABEL
 from inferplan.kube.objects import label
 from inferplan.pulumi_engine.providers.kubernetes import is_object
-from inferplan.updating.pulumi_cli import answer
+from inferplan.updating.pulumi_cli import answer, state_of
 from inferplan.workspace.deployment import key_of
 from inferplan.workspace.live import LiveCluster, ObjectKey
 
@@ -93,6 +93,8 @@ class Containers:
         """Delete the containers that Pulumi left and in which nothing is, and wait until they are
         gone. Raises OperationError.
         """
+        if not leaving:
+            return
         there = {key for _, key in _objects(exported_state(self.stack, self.environment))}
         for each in (each for each in leaving if each not in there):
             if self.kept:
@@ -170,17 +172,23 @@ def containers_of(
     delete: Callable[[str], None] | None,
     *,
     kept: bool,
+    exported: Mapping[str, Any] | None = None,
 ) -> Containers:
-    exported = exported_state(stack, environment)
+    """The containers of `stack`, from its state `exported` if that was just read."""
     return Containers(
-        stack=stack, environment=environment, live=live, delete=delete, exported=exported, kept=kept
+        stack=stack,
+        environment=environment,
+        live=live,
+        delete=delete,
+        exported=exported or exported_state(stack, environment),
+        kept=kept,
     )
 
 
 def exported_state(stack: str, environment: Mapping[str, str]) -> dict[str, Any]:
     """The state of `stack`, {} if it has none."""
     try:
-        return json.loads(answer(["stack", "export", "--stack", stack], environment) or "{}")
+        return state_of(stack, environment)
     except OperationError as error:
         if "no stack named" in str(error):
             return {}

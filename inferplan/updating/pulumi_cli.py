@@ -2,6 +2,7 @@
 engine logs.
 """
 
+import json
 import re
 import signal
 import subprocess
@@ -18,12 +19,15 @@ from typing import Any
 from inferplan.errors import OperationError, Terminated, remedy_for
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.updating import run_marks
+from inferplan.updating.program_server import serve_program
+from inferplan.workspace.file_backend import checkpoint
 from inferplan.workspace.files import read_records
-from inferplan.workspace.project import child_environment, project_root
+from inferplan.workspace.project import child_environment, project_name, project_root
 from inferplan.workspace.workspace import Workspace
 
 _LAST_LINES = 40
 _COPY_SECONDS = 5.0
+_SUMMARY_BYTES = 2**16
 
 
 def up(
@@ -33,12 +37,18 @@ def up(
     *,
     yes: bool,
     output: int | None = None,
-) -> None:
+) -> bool:
     """Run `pulumi up` with `arguments` on the stack; its output goes to the descriptor `output`.
-    Raises OperationError that says what failed, why, and what to do next.
+    Returns False if no resource changed. Raises OperationError that says what failed, why, and what
+    to do next.
     """
     confirmed = ["--yes", "--skip-preview"] if workspace.simulated else ["--yes"] if yes else []
-    run(["up", "--stack", workspace.stack, *confirmed, *arguments], environment, output=output)
+    with serve_program(workspace, environment) as served:
+        return run(
+            ["up", "--stack", workspace.stack, *confirmed, *arguments, *served],
+            environment,
+            output=output,
+        )
 
 
 def simulated_environment(cluster: Cluster) -> dict[str, str]:
@@ -83,9 +93,20 @@ def answer(arguments: list[str], environment: Mapping[str, str]) -> str:
     return ended.stdout
 
 
-def run(arguments: list[str], environment: Mapping[str, str], *, output: int | None = None) -> None:
+def state_of(stack: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The state of `stack` as `pulumi stack export` prints it, with encrypted secrets. Raises
+    OperationError if it cannot be read.
+    """
+    url = environment.get("PULUMI_BACKEND_URL", "")
+    return checkpoint(url, project_name(project_root()), stack) or json.loads(
+        answer(["stack", "export", "--stack", stack], environment) or "{}"
+    )
+
+
+def run(arguments: list[str], environment: Mapping[str, str], *, output: int | None = None) -> bool:
     """Run `pulumi` on the user's terminal, its standard output to the descriptor `output` if that
-    is set. Raises OperationError that says what failed, why, and what to do next.
+    is set. Returns False if no resource changed. Raises OperationError that says what failed, why,
+    and what to do next.
     """
     verb, stack = arguments[0], arguments[2]
     with tempfile.TemporaryDirectory(prefix="inferplan-events-") as folder:
@@ -117,15 +138,27 @@ def run(arguments: list[str], environment: Mapping[str, str], *, output: int | N
             raise KeyboardInterrupt
         if not code:
             run_marks.end(stack)
-        else:
-            command = {"destroy": "down"}.get(verb, verb)
-            records = list(read_records(log))
-            if not records and (cause := _refusal(words)):
-                raise OperationError(
-                    f"{command} of {stack} did not start: {cause}. Nothing was"
-                    f" changed.{_remedy(cause, command, stack)}"
-                )
-            raise OperationError(explain(failures_of(records), verb=command, stack=stack))
+            return _has_changes(log)
+        command = {"destroy": "down"}.get(verb, verb)
+        records = list(read_records(log))
+        if not records and (cause := _refusal(words)):
+            raise OperationError(
+                f"{command} of {stack} did not start: {cause}. Nothing was"
+                f" changed.{_remedy(cause, command, stack)}"
+            )
+        raise OperationError(explain(failures_of(records), verb=command, stack=stack))
+
+
+def _has_changes(log: Path) -> bool:
+    """False if the last summary of the event log counts unchanged resources only. The log may have
+    10 MB, so its end alone is read.
+    """
+    if not log.exists():
+        return True
+    with log.open("rb") as stream:
+        stream.seek(max(0, log.stat().st_size - _SUMMARY_BYTES))
+        counts = re.findall(rb'"resourceChanges":(\{[^}]*\})', stream.read())
+    return not counts or json.loads(counts[-1]).keys() != {"same"}
 
 
 def _copy_errors(process: subprocess.Popen[bytes], words: deque[str]) -> None:

@@ -24,7 +24,7 @@ from inferplan.errors import OperationError, RequestError, UnsettledError
 from inferplan.kube.paths import mapping
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.updating import run_marks
-from inferplan.updating.pulumi_cli import answer
+from inferplan.updating.pulumi_cli import answer, state_of
 from inferplan.updating.update import UpdateTarget
 from inferplan.workspace.declared import declared_objects
 from inferplan.workspace.deployment import Repair, repair
@@ -40,6 +40,7 @@ class Diagnosis:
     locks: tuple[Lock, ...]
     exported: Mapping[str, Any]
     repair: Repair
+    cut: tuple[str, ...] = ()
     left: int = 0
     """The number of resources that an interrupted destroy left, 0 if none was interrupted."""
 
@@ -50,7 +51,7 @@ class Diagnosis:
             for each in self.locks
             if each.alive is False
         ]
-        return [*locks, *self.repair.pending, *self.repair.adopted]
+        return [*self.cut, *locks, *self.repair.pending, *self.repair.adopted]
 
     def check(self, *, cancel_lock: bool) -> None:
         """Raise OperationError if recovery would do harm: an update runs, or the stack declares
@@ -93,7 +94,7 @@ def diagnose_target(workspace: Workspace, target: UpdateTarget) -> Diagnosis:
     left = _left_by_destroy(
         workspace.stack, diagnosis.exported.get("deployment") or {}, declared, target.environment
     )
-    return replace(diagnosis, left=left)
+    return replace(diagnosis, left=left, cut=target.cut)
 
 
 def diagnose(
@@ -102,7 +103,7 @@ def diagnose(
     """Read locks, state and cluster, but no history; `recording` is what the stack declares. Raises
     OperationError if it cannot read the state.
     """
-    exported = json.loads(answer(["stack", "export", "--stack", workspace.stack], environment))
+    exported = state_of(workspace.stack, environment)
     declared = declared_objects(recording, workspace.settings.namespace)
     return Diagnosis(
         stack=workspace.stack,

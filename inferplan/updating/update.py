@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -82,20 +82,36 @@ class UpdateTarget:
     """Sends DELETE of an API path."""
     simulated: Cluster | None = None
     context: str | None = None
+    cut: tuple[str, ...] = ()
+    """A sentence for each file that a killed Pulumi cut off and that a dry run keeps."""
 
 
 def update_target(
-    workspace: Workspace, context: str | None = None, *, step: Progress = silent
+    workspace: Workspace,
+    context: str | None = None,
+    *,
+    step: Progress = silent,
+    dry_run: bool = False,
 ) -> UpdateTarget:
     """The target of `workspace`. A simulated cluster is started. `context` is one of the user's
-    kubeconfig.
+    kubeconfig. Files that a killed Pulumi cut off are deleted, unless in a `dry_run`.
     """
     if workspace.simulated:
-        return _simulated(workspace, step)
-    _discard_cut_attributes(workspace, child_environment(), step)
+        return _simulated(workspace, step, dry_run=dry_run)
+    environment = child_environment()
+    lines = discard_cut_attributes(workspace.root, environment, keep=dry_run)
     context = context or workspace.context
-    kubectl = _kubectl(workspace.stack, context)
-    return _real(kubectl, context)
+    target = _real(_kubectl(workspace.stack, context), context)
+    return _with_cut(target, lines, step, dry_run=dry_run)
+
+
+def _with_cut(
+    target: UpdateTarget, lines: list[str], step: Progress, *, dry_run: bool
+) -> UpdateTarget:
+    """`target` with the sentences about cut files, which are printed if the files are deleted."""
+    for line in () if dry_run else lines:
+        step(Notice(line))
+    return replace(target, cut=tuple(lines) if dry_run else ())
 
 
 def _real(kubectl: Kubectl | None, context: str | None) -> UpdateTarget:
@@ -129,12 +145,7 @@ def created_cluster(stack: str) -> Kubectl | None:
     None if it does not answer.
     """
     try:
-        deployment = (
-            json.loads(
-                pulumi_cli.answer(["stack", "export", "--stack", stack], child_environment())
-            ).get("deployment")
-            or {}
-        )
+        deployment = pulumi_cli.state_of(stack, child_environment()).get("deployment") or {}
         for each in deployment.get("resources", ()):
             text = (
                 each.get("inputs", {}).get("kubeconfig")
@@ -150,18 +161,18 @@ def created_cluster(stack: str) -> Kubectl | None:
     return None
 
 
-def _simulated(workspace: Workspace, step: Progress) -> UpdateTarget:
+def _simulated(workspace: Workspace, step: Progress, *, dry_run: bool) -> UpdateTarget:
     from inferplan.workspace.simulated_cluster import own_cluster
 
     _check_passphrase(workspace)
     cluster = own_cluster(workspace, step)
     environment = pulumi_cli.simulated_environment(cluster)
-    _discard_cut_attributes(workspace, environment, step)
+    lines = discard_cut_attributes(workspace.root, environment, keep=dry_run)
     if not is_recorded(
         environment["PULUMI_BACKEND_URL"], project_name(workspace.root), workspace.stack
     ):
         pulumi_cli.answer(["stack", "select", "--create", workspace.stack], environment)
-    return simulated_target(cluster)
+    return _with_cut(simulated_target(cluster), lines, step, dry_run=dry_run)
 
 
 def simulated_target(cluster: Cluster) -> UpdateTarget:
@@ -172,13 +183,6 @@ def simulated_target(cluster: Cluster) -> UpdateTarget:
         delete=partial(_delete_simulated, cluster),
         simulated=cluster,
     )
-
-
-def _discard_cut_attributes(
-    workspace: Workspace, environment: Mapping[str, str], step: Progress
-) -> None:
-    for line in discard_cut_attributes(workspace.root, environment):
-        step(Notice(line))
 
 
 def _check_passphrase(workspace: Workspace) -> None:
@@ -221,13 +225,20 @@ def update(
     recording: Recording,
     options: UpdateOptions,
     say: Callable[[str], None],
-) -> None:
+    exported: Mapping[str, Any] | None = None,
+) -> bool:
     """Run `pulumi up`, and delete the namespaces that the stack leaves if nothing of others is in
-    them. Raises OperationError.
+    them. `exported` is the state if it was just read. Returns False if no resource changed. Raises
+    OperationError.
     """
     settings, declared = workspace.settings, declared_keys(recording, workspace.settings.namespace)
     containers = containers_of(
-        workspace.stack, target.environment, target.live, target.delete, kept=options.keep_namespace
+        workspace.stack,
+        target.environment,
+        target.live,
+        target.delete,
+        kept=options.keep_namespace,
+        exported=exported,
     )
     adopted = (
         [ObjectKey("v1", "Namespace", "", settings.namespace)] if settings.adopt_namespace else []
@@ -238,7 +249,7 @@ def update(
         containers.check(leaving, f"inferplan up {workspace.typed}")
     containers.protect(undeclared)
     containers.remove_leftovers(declared, say)
-    pulumi_cli.up(
+    changed = pulumi_cli.up(
         workspace,
         options.pulumi_arguments(),
         target.environment,
@@ -246,6 +257,7 @@ def update(
         output=options.output,
     )
     containers.remove(leaving, say)
+    return changed
 
 
 def check_target(workspace: Workspace, target: UpdateTarget, recording: Recording) -> None:

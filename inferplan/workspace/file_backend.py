@@ -9,11 +9,15 @@ and a checksum that no command needs, and may be absent.
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import yaml
 
 from inferplan.kube.paths import mapping
+
+# Of a checkpoint whose fields are those of an exported deployment.
+_VERSION = 3
 
 
 def folder_of(url: str) -> Path | None:
@@ -32,9 +36,28 @@ def is_recorded(url: str, project: str, stack: str) -> bool:
     return folder is not None and (folder / "stacks" / project / f"{stack}.json").is_file()
 
 
-def discard_cut_attributes(root: Path, environment: Mapping[str, str]) -> list[str]:
-    """Delete attributes that are not JSON from the file backend of the project in `root`; one
-    sentence for each.
+def checkpoint(url: str, project: str, stack: str) -> dict[str, Any] | None:
+    """The state of `stack` as `pulumi stack export` prints it; None if `url` is another backend or
+    Pulumi has to read the file itself. The command would take 0.2 s.
+    """
+    folder = folder_of(url)
+    if folder is None:
+        return None
+    try:
+        text = (folder / "stacks" / project / f"{stack}.json").read_text(encoding="utf-8")
+        content = json.loads(text)
+        if content["version"] != _VERSION:
+            return None
+        return {"version": _VERSION, "deployment": content["checkpoint"]["latest"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def discard_cut_attributes(
+    root: Path, environment: Mapping[str, str], *, keep: bool = False
+) -> list[str]:
+    """Delete attributes that are not JSON from the file backend of the project in `root`, unless
+    they are to `keep`; one sentence for each.
     """
     folder = folder_of(_url(root, environment))
     cut = (
@@ -42,10 +65,11 @@ def discard_cut_attributes(root: Path, environment: Mapping[str, str]) -> list[s
         if folder
         else []
     )
-    for path in cut:
+    for path in () if keep else cut:
         path.unlink(missing_ok=True)
+    remedy = "a recovery deletes it" if keep else "is deleted"
     return [
-        f"{path} was cut off when Pulumi was killed, and is deleted; the file that it describes is"
+        f"{path} was cut off when Pulumi was killed, and {remedy}; the file that it describes is"
         " whole"
         for path in cut
     ]

@@ -98,12 +98,13 @@ def plugins(engine: Pulumi) -> list[str]:
     return running
 
 
-def cut_attributes(engine: Pulumi) -> None:
+def cut_attributes(engine: Pulumi) -> Path:
     """What a kill between the checkpoint's rename and the end of its attributes leaves."""
     [path] = Path(engine.environment["PULUMI_BACKEND_URL"].removeprefix("file://")).glob(
         f".pulumi/stacks/*/{STACK}.json.attrs"
     )
     path.write_bytes(b"")
+    return path
 
 
 def settled(engine: Pulumi, side: int) -> None:
@@ -122,6 +123,15 @@ def test_attributes_that_a_kill_cut_off_are_repaired(engine, words):
     assert code == 0, text[-2000:]
     assert f"{STACK}.json.attrs was cut off when Pulumi was killed, and is deleted" in text
     settled(engine, 0)
+
+
+def test_a_dry_run_names_attributes_that_a_kill_cut_off_and_keeps_them(engine):
+    path = cut_attributes(engine)
+    code, text = command(engine, "recover", STACK, "--dry-run")
+    assert code == 0, text[-2000:]
+    assert f"{path.name} was cut off when Pulumi was killed, and a recovery deletes it" in text
+    assert path.read_bytes() == b""
+    path.unlink()
 
 
 def test_a_recovery_after_a_down_that_was_killed_at_once_asks(engine):

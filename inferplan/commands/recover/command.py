@@ -72,8 +72,17 @@ def _recover(
 ) -> list[str]:
     if not (dry_run or workspace.simulated):
         options.check_confirmation(f"inferplan recover {workspace.typed}")
-    target = find_target(workspace, context)
-    diagnosis = diagnose_target(workspace, target)
+    target = find_target(workspace, context, dry_run=dry_run)
+    try:
+        diagnosis = diagnose_target(workspace, target)
+    except OperationError:
+        if not target.cut:
+            raise
+        # Pulumi reads nothing of a backend with a cut file.
+        for line in target.cut:
+            say(f"  {line}")
+        say("the rest of the state can be read when these files are deleted")
+        return list(target.cut)
     diagnosis.check(cancel_lock=cancel_lock)
     explain(diagnosis)
     declared = declared_keys(workspace.record(), workspace.settings.namespace)

@@ -152,9 +152,10 @@ def _update(
     as_json: bool,
 ) -> None:
     target = find_target(workspace)
-    if offer_recovery(workspace, target, options, recording):
+    diagnosis = offer_recovery(workspace, target, options, recording)
+    if diagnosis is not None and diagnosis.findings:
         # What was added to the state must be read from the cluster before it can be compared.
-        options = replace(options, refresh=True)
+        options, diagnosis = replace(options, refresh=True), None
     if target.live is not None:
         note_changes_by_hand(workspace, recording, target.live, target.simulated)
     check_target(workspace, target, recording)
@@ -175,9 +176,16 @@ def _update(
                 )
             )
         note_consequences(workspace, recording, target.live)
-    update(workspace, target, recording, options, say)
+    changed = update(
+        workspace,
+        target,
+        recording,
+        options,
+        say,
+        exported=None if diagnosis is None else diagnosis.exported,
+    )
     if target.simulated is not None and local is not None:
-        _answer(workspace, target.simulated, local, as_json=as_json)
+        _answer(workspace, target.simulated, local, as_json=as_json, question=changed)
     elif as_json and target.live is not None:
         show_status(stack_status(workspace, target.live.get), as_json=True)
 
@@ -196,10 +204,12 @@ def check_policies(workspace: Workspace, recording: Recording) -> None:
     raise violation_error(report)
 
 
-def find_target(workspace: Workspace, context: str | None = None) -> UpdateTarget:
+def find_target(
+    workspace: Workspace, context: str | None = None, *, dry_run: bool = False
+) -> UpdateTarget:
     """The target of an update; a simulated cluster starts with its progress shown."""
     with ProgressView() as view:
-        return update_target(workspace, context, step=view.step)
+        return update_target(workspace, context, step=view.step, dry_run=dry_run)
 
 
 def explain(diagnosis: Diagnosis) -> None:
@@ -221,16 +231,16 @@ def explain(diagnosis: Diagnosis) -> None:
 
 def offer_recovery(
     workspace: Workspace, target: UpdateTarget, options: UpdateOptions, recording: Recording
-) -> bool:
-    """Repair a stack whose last update was interrupted, after the user agreed, and return True.
-    Raises OperationError if it cannot.
+) -> Diagnosis | None:
+    """Repair a stack whose last update was interrupted, after the user agreed. Returns what was
+    read, None if the cluster cannot be. Raises OperationError if it cannot repair.
     """
     if target.live is None:
-        return False
+        return None
     diagnosis = diagnose(workspace, recording, target.environment, target.live)
     diagnosis.check(cancel_lock=False)
     if not diagnosis.findings:
-        return False
+        return diagnosis
     explain(diagnosis)
     if not (options.yes or workspace.simulated) and not typer.confirm(
         "Recover now?", default=True, err=True
@@ -239,7 +249,7 @@ def offer_recovery(
             f"Nothing was changed. Recover later with: inferplan recover {workspace.typed}"
         )
     repair_stack(diagnosis, target.environment)
-    return True
+    return diagnosis
 
 
 def note_changes_by_hand(
@@ -301,13 +311,22 @@ def rehearse(
     _answer(workspace, cluster, local, as_json=as_json)
 
 
-def _answer(workspace: Workspace, cluster: Cluster, local: LocalGateway, *, as_json: bool) -> None:
-    """Bring the local gateway up, show the cluster, and ask a model a question through it."""
+def _answer(
+    workspace: Workspace,
+    cluster: Cluster,
+    local: LocalGateway,
+    *,
+    as_json: bool,
+    question: bool = True,
+) -> None:
+    """Bring the local gateway up, show the cluster, and ask a model a `question` through it, whose
+    answer takes a second.
+    """
     local.bring_up(cluster)
     note(local.notes())
     status = stack_status(workspace, cluster.get, rehearsed=True)
     show_status(status, commands=_next_commands(workspace, cluster), as_json=as_json)
-    for line in () if as_json else ask(workspace) or ():
+    for line in (question and not as_json and ask(workspace)) or ():
         show(line)
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -24,7 +25,8 @@ def engine_of(container: Container) -> str:
     """The engine that the command names, or that the image is one of unless the container only
     pulls it; "" if none is known.
     """
-    named = next((name for name in _ENGINES if _names(name, container)), "")
+    texts = _texts(container)
+    named = next((name for name in _ENGINES if _names(name, texts)), "")
     return named or next((name for name in _ENGINES if _is(name, container)), "")
 
 
@@ -47,13 +49,21 @@ def started_engine(container: Container) -> str:
     starts.
     """
     name = engine_of(container)
-    return name if name and (container.at("command").absent or _names(name, container)) else ""
+    return (
+        name if name and (container.at("command").absent or _names(name, _texts(container))) else ""
+    )
 
 
-def _names(name: str, container: Container) -> bool:
+def _texts(container: Container) -> tuple[str, ...]:
+    """The words of the command line, and pairs of them: `serve` alone is the name of many programs,
+    and `serve run` is Ray's.
+    """
     words = [word.rpartition("/")[2] for word in container.words]
-    # `serve` alone is the name of many programs, and `serve run` is Ray's.
-    texts = (*words, *map(" ".join, pairwise(words)))
+    return (*words, *map(" ".join, pairwise(words)))
+
+
+@lru_cache(maxsize=4096)
+def _names(name: str, texts: tuple[str, ...]) -> bool:
     return any(re.fullmatch(_ENGINES[name]["program"], text) for text in texts)
 
 

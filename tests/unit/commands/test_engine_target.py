@@ -10,7 +10,7 @@ import pytest
 from inferplan.commands.down import down
 from inferplan.components.platforms.aws.access import _kubeconfig
 from inferplan.errors import OperationError
-from inferplan.updating import containers, pulumi_cli
+from inferplan.updating import pulumi_cli
 from inferplan.updating.update import UpdateOptions, created_cluster
 
 CONFIG = json.dumps(
@@ -86,7 +86,6 @@ def test_down_names_what_blocks_it_on_the_cluster_of_the_state(monkeypatch, tmp_
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("PULUMI_BACKEND_URL", tmp_path.as_uri())
     monkeypatch.setattr(pulumi_cli, "answer", lambda *_: state(provider(CONFIG)))
-    monkeypatch.setattr(containers, "answer", lambda *_: state(provider(CONFIG)))
     monkeypatch.setattr(pulumi_cli, "run", lambda *_, **__: None)
     watched = []
 

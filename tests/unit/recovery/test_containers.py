@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from inferplan.errors import OperationError
-from inferplan.updating import containers
+from inferplan.updating import containers, pulumi_cli
 from inferplan.updating.containers import containers_of
 from inferplan.workspace.live import LiveCluster, ObjectKey
 
@@ -52,6 +52,7 @@ class Fake:
             {},
         )
         monkeypatch.setattr(containers, "answer", self.answer)
+        monkeypatch.setattr(pulumi_cli, "answer", self.answer)
         monkeypatch.setattr(containers, "_POLL_SECONDS", 0)
 
     def answer(self, arguments: list[str], _environment: object) -> str:
@@ -201,6 +202,6 @@ def test_an_error_of_the_cli_other_than_an_unknown_stack_is_not_taken_for_an_emp
     def answer(*_: object) -> str:
         raise OperationError("pulumi stack export failed: passphrase must be set")
 
-    monkeypatch.setattr(containers, "answer", answer)
+    monkeypatch.setattr(pulumi_cli, "answer", answer)
     with pytest.raises(OperationError, match="passphrase"):
         containers_of("s", {}, None, None, kept=False)

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from inferplan.workspace.file_backend import discard_cut_attributes
+from inferplan.workspace.file_backend import checkpoint, discard_cut_attributes
 
 WHOLE = json.dumps({"user.content_type": "text/plain", "md5": "P8vADA=="})
 FILES = (
@@ -50,6 +50,44 @@ def test_attributes_that_are_cut_off_are_deleted_and_named(backend, tmp_path, cu
     assert len(lines) == len(cut)
     assert all("the file that it describes is whole" in line for line in lines)
     assert all((folder / ".pulumi" / name).read_text() == "{}" for name in FILES)
+
+
+def test_a_dry_run_keeps_every_file(backend, tmp_path):
+    folder = backend(FILES, "")
+    lines = discard_cut_attributes(tmp_path, {"PULUMI_BACKEND_URL": folder.as_uri()}, keep=True)
+    assert attributes(folder) == {*FILES}
+    assert len(lines) == len(FILES)
+    assert all("a recovery deletes it" in line for line in lines)
+
+
+def test_a_checkpoint_is_read_as_the_cli_exports_it(tmp_path):
+    path = tmp_path / ".pulumi" / "stacks" / "acme" / "chat.json"
+    path.parent.mkdir(parents=True)
+    deployment = {"manifest": {}, "resources": [{"urn": "a"}], "pending_operations": []}
+    path.write_text(json.dumps({"version": 3, "checkpoint": {"latest": deployment}}))
+    url = tmp_path.as_uri()
+    assert checkpoint(url, "acme", "chat") == {"version": 3, "deployment": deployment}
+    assert checkpoint(url, "acme", "web") is None
+    assert checkpoint("s3://bucket", "acme", "chat") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        json.dumps({"version": 3}),
+        json.dumps({"version": 3, "checkpoint": None}),
+        json.dumps({"version": 4, "checkpoint": {"latest": {}}}),
+    ],
+)
+def test_pulumi_reads_any_other_checkpoint(tmp_path, text):
+    path = tmp_path / ".pulumi" / "stacks" / "acme" / "chat.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert checkpoint(tmp_path.as_uri(), "acme", "chat") is None
 
 
 def test_the_backend_is_the_one_that_pulumi_uses(backend, tmp_path):
