@@ -90,6 +90,7 @@ RAY = {
 PARENT = {"name": "public", "namespace": "gateways"}
 # What is named by its content, so that a new content is a new object next to the old one.
 CONFIG = r"ConfigMap gateway-config-\w+"
+KEYS = r"Secret gateway-keys-\w+"
 FILES = r"ConfigMap (support|search)-(files|engines)-[\w-]+"
 PREHEAT = r"Job (support|search)-preheat-\w+"
 BUILD = r"(Job|ConfigMap) search-engines-[\w-]+"
@@ -172,8 +173,11 @@ CHANGES: dict[str, tuple[Callable[[Sections], None], tuple[str, ...]]] = {
     "round of a build": (at("models/search/build/round", 1), (BUILD,)),
     "deadline of a preheat": (at("models/support/preheat/timeoutSeconds", 7200), ()),
     "consumers of a model": (at("models/support/consumers", ["chat", "batch"]), (CONFIG,)),
-    "a consumer more": (at("consumers/late", {"keys": [1]}), (CONFIG, "Secret consumer-late")),
-    "a key more": (another_key, ()),
+    "a consumer more": (
+        at("consumers/late", {"keys": [1]}),
+        (CONFIG, KEYS, "Secret consumer-late"),
+    ),
+    "a key more": (another_key, (KEYS,)),
     "another seed": (at("apiKeySeed", SEED[::-1]), ()),
     "capacity of a share": (at("storage/shared/capacity", "3Ti"), ()),
     "name of a share": (renamed("storage", "shared", "fast"), ()),
@@ -181,10 +185,13 @@ CHANGES: dict[str, tuple[Callable[[Sections], None], tuple[str, ...]]] = {
     "another share": (at("storage/shared/path", "/new"), (VOLUMES, PREHEAT, BUILD)),
     "name of a pool": (renamed("nodePools", "l40s", "spare"), (r"Node (l40s|spare)-\d",)),
     "nodes of a pool": (at("nodePools/other/nodes", 6), (r"Node other-5",)),
-    "a model less": (at("models/support", None), (CONFIG, FILES, PREHEAT, r"\w+ support(-\S+)?")),
+    "a model less": (
+        at("models/support", None),
+        (CONFIG, KEYS, FILES, PREHEAT, r"\w+ support(-\S+)?"),
+    ),
     "name of a model": (
         renamed("models", "support", "helpdesk"),
-        (CONFIG, r"\w+ (support|helpdesk)(-\S+)?"),
+        (CONFIG, KEYS, r"\w+ (support|helpdesk)(-\S+)?"),
     ),
     "envoy": (
         envoy,
@@ -197,7 +204,7 @@ CHANGES: dict[str, tuple[Callable[[Sections], None], tuple[str, ...]]] = {
                 r"(ServiceAccount|Deployment|Service|PodDisruptionBudget|Ingress|NetworkPolicy)"
                 r" gateway"
             ),
-            r"Secret gateway-(keys|clients)",
+            r"Secret gateway-(keys-\w+|clients)",
             r"NetworkPolicy gateway-proxies",
             r"(HTTPRouteFilter|SecurityPolicy|BackendTrafficPolicy|HTTPRoute) gateway-\S+",
         ),

@@ -3,6 +3,7 @@ the stack file is in no Secret.
 """
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -26,7 +27,7 @@ from inferplan.components.gateway.keys import (
 from inferplan.components.gateway.proxy_keys import PROXY_FILE, key_of, proxy_keys
 from inferplan.components.handles import SecretRef
 from inferplan.components.kubernetes import core, meta
-from inferplan.components.naming import labels
+from inferplan.components.naming import bounded, content_key, labels
 from inferplan.kube.names import ISSUED
 
 
@@ -48,8 +49,12 @@ class ApiKeys(pulumi.ComponentResource):
     one: then consumers' keys of both are valid, and the gateway sends the previous server keys,
     which old servers accept too.
 
-    Names are fixed and content changes in place, so the Kubernetes provider must have
-    enableSecretMutable on: without it, each rotation would delete the Secret first.
+    The Secret that nginx mounts is named by everything public that decides its content (consumers,
+    versions, models, a rotation), so a plan without the passphrase has the same name: a change
+    creates a new Secret next to the old one, which old pods read until the rollout ends, even if
+    they restart. Other names are fixed and their content changes in place, as the gateway's does
+    for a new seed without a rotation. So the Kubernetes provider must have enableSecretMutable on:
+    without it, each change in place would delete the Secret first.
     """
 
     proxy_secret: pulumi.Output[str]
@@ -135,9 +140,13 @@ class ApiKeys(pulumi.ComponentResource):
                 f"{name}-clients", CLIENTS_SECRET, namespace, self._clients(material), issued=oldest
             )
         else:
+            public = json.dumps([intent, rotation], sort_keys=True)
+            proxy_name = bounded(PROXY_SECRET, content_key(public))
+            # The resource is named by content too: if the change is reverted after a failed
+            # update, the old Secret is not a replaced one that waits for its deletion.
             secret = self._secret(
-                name,
-                PROXY_SECRET,
+                proxy_name,
+                proxy_name,
                 namespace,
                 {PROXY_FILE: proxy.apply(lambda file: file.text)},
                 issued=oldest,

@@ -31,8 +31,9 @@ _SECRET_PATTERN = f"[0-9A-Za-z]{{{SECRET_DIGITS}}}"
 PRINTED_PATTERN = f"{PREFIX}_(?<owner>{NAME_PATTERN})_(?<version>{VERSION_PATTERN})_{_SECRET_PATTERN}_(?<check>[0-9A-Za-z]{{{CHECK_DIGITS}}})"
 """A PCRE for printed keys that captures the consumer as `owner`, the version and the checksum."""
 
-PROXY_SECRET = "gateway-keys"  # noqa: S105 - the name of a Secret, not its content
-"""The Secret that nginx mounts: hashes of the consumers' keys, and the keys of the model servers.
+PROXY_SECRET = "gateway-keys"  # noqa: S105 - part of the name of a Secret, not its content
+"""The start of the name of the Secret that nginx mounts: hashes of the consumers' keys, and the keys
+of the model servers. A hash of what it is made from follows.
 """
 CLIENTS_SECRET = "gateway-clients"  # noqa: S105 - the name of a Secret, not its content
 """The Secret that an Envoy Gateway reads: every valid key by client id, in plain text because it

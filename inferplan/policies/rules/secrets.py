@@ -58,7 +58,9 @@ SECRET_ENTRIES = re.compile(r"(?i)^(.*[-_.])?(api[-_]?key|token|password|secret[
 USER_DATA = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance", "aws:ec2:LaunchConfiguration")
 USER_DATA_KEYS = ("userData", "userDataBase64")
 # Common names of Secrets with the keys of consumers, in case no policy of the stack refers to them.
-CONSUMER_KEYS = re.compile(r"(^|-)(gateway|consumer|client|api)-keys?\Z")
+CONSUMER_KEYS = re.compile(
+    r"(^|-)((gateway|consumer|client|api)-keys?|gateway-keys-[0-9a-f]{10})\Z"
+)
 
 
 @resource_rule(CONTAINERS)

@@ -64,7 +64,7 @@ def manifest():
     [keys] = [
         each
         for each in recording.of_type("kubernetes:core/v1:Secret")
-        if each.inputs["metadata"]["name"] == "gateway-keys"
+        if each.inputs["metadata"]["name"].startswith("gateway-keys-")
     ]
     config = recording.one("kubernetes:core/v1:ConfigMap").inputs["data"]
     hashes = {

@@ -9,6 +9,7 @@ from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.gateway.gateway import Gateway
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.handles import Endpoint, EndpointProtocol, SecretRef
+from inferplan.pulumi_engine.values import reveal
 from tests import recorder
 
 SEED = "canary-0f3b1c5a79d24e68b1f0canary-6c2e9d4a8b7f"
@@ -64,6 +65,11 @@ def declare(
             lent.update(ring=ring, gateway=gateway)
 
     return recorder.declare(program, preview=preview)
+
+
+def proxy_secret_of(recording):
+    volumes = {each["name"]: each for each in pod_of(recording)["spec"]["volumes"]}
+    return reveal(volumes["keys"]["secret"]["secretName"])
 
 
 def pod_of(recording):

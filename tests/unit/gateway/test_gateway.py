@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 
 import pulumi
 import pytest
@@ -25,19 +26,16 @@ from tests.unit.gateway.declared import (
     declare,
     endpoint,
     pod_of,
+    proxy_secret_of,
 )
 
 
-def test_a_secret_for_each_server_each_consumer_and_the_proxy_by_fixed_names():
+def test_a_secret_for_each_server_each_consumer_and_the_proxy():
     secrets = {
         each.inputs["metadata"]["name"]: each.inputs["data"] for each in declare().of_type(SECRET)
     }
-    assert sorted(secrets) == [
-        "consumer-batch",
-        "consumer-chat",
-        "gateway-keys",
-        "llama-server-key",
-    ]
+    proxy = proxy_secret_of(declare())
+    assert sorted(secrets) == ["consumer-batch", "consumer-chat", proxy, "llama-server-key"]
     assert all(isinstance(data, Secret) for data in secrets.values())
     read = {
         name: {key: base64.b64decode(value).decode() for key, value in reveal(data).items()}
@@ -45,7 +43,30 @@ def test_a_secret_for_each_server_each_consumer_and_the_proxy_by_fixed_names():
     }
     assert read["consumer-chat"] == {"api-key": keys.consumer_key(SEED, "chat", 2)}
     assert read["llama-server-key"] == {"api-key": keys.server_key(SEED, "llama")}
-    assert list(read["gateway-keys"]) == ["keys.conf"]
+    assert list(read[proxy]) == ["keys.conf"]
+
+
+def test_the_proxys_secret_is_named_by_what_its_content_depends_on():
+    # A pod that restarts during a rollout must find the Secret that it was created with.
+    three = CONSUMERS | {"chat": ConsumerSpec.model_validate({"keys": [3, 2, 1]})}
+    last_day = {"keys": [2, 1], "expires": {1: "2027-01-31"}}
+    variants = [
+        declare(),
+        declare(consumers=three),
+        declare(consumers=CONSUMERS | {"chat": ConsumerSpec.model_validate(last_day)}),
+        declare(previous_seed=f"{SEED}-previous"),
+        declare(endpoint("llama"), endpoint("qwen")),
+    ]
+    names = [proxy_secret_of(each) for each in variants]
+    assert all(re.fullmatch("gateway-keys-[0-9a-f]{10}", name) for name in names)
+    assert len(set(names)) == len(names)
+    # The name is known without the passphrase, and the same resource keeps it.
+    assert proxy_secret_of(declare(seed=SEED[::-1])) == names[0]
+    for recording, name in zip(variants, names, strict=True):
+        [secret] = [
+            each for each in recording.of_type(SECRET) if each.inputs["metadata"]["name"] == name
+        ]
+        assert secret.name == name
 
 
 def test_the_mark_of_a_server_key_changes_with_the_seed_is_shown_and_is_no_part_of_the_key():
@@ -167,7 +188,8 @@ def test_a_change_of_keys_rolls_the_pods_and_nothing_else_of_the_workload():
         declare(consumers={**CONSUMERS, "chat": ConsumerSpec.model_validate({"keys": [3, 2]})}),
     )
     changed = [one.name for one, two in zip(before, after, strict=True) if one.inputs != two.inputs]
-    assert sorted(changed) == ["api-keys", "api-keys", "api-keys-consumer-chat", "gateway"]
+    proxy = proxy_secret_of(declare())
+    assert sorted(changed) == ["api-keys", "api-keys-consumer-chat", "gateway", proxy]
     marks = [
         pod_of(each)["metadata"]["annotations"]["inferplan.dev/keys"] for each in (before, after)
     ]
@@ -176,7 +198,9 @@ def test_a_change_of_keys_rolls_the_pods_and_nothing_else_of_the_workload():
 
 def test_the_pods_wait_for_the_secret_s_latest_content():
     recording = declare()
-    secret = next(each for each in recording.of_type(SECRET) if each.name == "api-keys")
+    secret = next(
+        each for each in recording.of_type(SECRET) if each.name == proxy_secret_of(recording)
+    )
     assert secret.urn in recording.one(DEPLOYMENT).dependencies
 
 
