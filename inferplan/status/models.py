@@ -11,7 +11,7 @@ from inferplan.components.preheat.spec import artifact_job
 from inferplan.components.serving.model_parts import PlacedModel
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL, KUEUE_GATE, QUEUE_LABEL
 from inferplan.kube.objects import condition, is_true, label
-from inferplan.rehearsal.wait.reasons import termination_message
+from inferplan.kube.pod_causes import pods_cause
 from inferplan.stackfile.stack import StackSettings
 from inferplan.status.jobs import PreheatRow, kueue_objects, waiting_reason
 from inferplan.workspace.contract import Contract
@@ -106,7 +106,7 @@ def _reason(
     failure = (
         "" if deployment is None else condition(deployment, "ReplicaFailure").get("message", "")
     )
-    return failure or termination_message(pods) or _pod_reason(name, pods, messages) or "no pod yet"
+    return pods_cause(pods) or failure or _pod_reason(name, pods, messages) or "no pod yet"
 
 
 def _pod_reason(name: str, pods: list[Any], messages: _Messages) -> str:

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,3 +47,28 @@ def test_an_outline_shows_no_secret():
             for line in path.read_text().splitlines()
             if line.strip().startswith(("data:", "stringData:"))
         )
+
+
+def _containers(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, list):
+        for each in value:
+            yield from _containers(each)
+    elif isinstance(value, dict):
+        for key in ("containers", "initContainers"):
+            yield from (each for each in value.get(key) or () if "image" in each)
+        for each in value.values():
+            yield from _containers(each)
+
+
+@pytest.mark.parametrize("stack", sorted(STACKS))
+def test_every_container_of_ours_leaves_its_last_line_in_the_pods_status(stack, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    others = {"pause", "controller", "plugin", "cluster-autoscaler"}
+    policies = {
+        (each.name, container["name"]): container.get("terminationMessagePolicy")
+        for each in recording_of(stack)
+        for container in _containers(each.inputs)
+    }
+    assert policies
+    silent = [where for where, policy in policies.items() if policy != "FallbackToLogsOnError"]
+    assert [where for where in silent if where[1] not in others] == []

@@ -100,6 +100,8 @@ def _prepare(spec: NginxGatewaySpec) -> core.ContainerArgsDict:
         env=[core.EnvVarArgsDict(name="KEYS_FINGERPRINT", value_from=fingerprint)],
         resources=_resources(),
         security_context=container_security(),
+        # `kubectl describe pod` and `inferplan up` show the last line of the log.
+        termination_message_policy="FallbackToLogsOnError",
         volume_mounts=_mounts(),
     )
 
@@ -141,6 +143,7 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
             )
         ),
         security_context=container_security(),
+        termination_message_policy="FallbackToLogsOnError",
         volume_mounts=_mounts(),
     )
 

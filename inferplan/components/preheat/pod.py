@@ -106,6 +106,7 @@ def _init_containers(
             env=no_devices(),
             resources=core.ResourceRequirementsArgsDict(requests=amounts, limits=amounts),
             security_context=container_security(non_root=True),
+            termination_message_policy="FallbackToLogsOnError",
             volume_mounts=[core.VolumeMountArgsDict(name=mount[0], mount_path=mount[1])],
         )
 
@@ -159,6 +160,7 @@ def _reporter(image: str, job: str) -> core.ContainerArgsDict:
         ports=[core.ContainerPortArgsDict(name="metrics", container_port=METRICS_PORT)],
         resources=core.ResourceRequirementsArgsDict(requests=amounts, limits=amounts),
         security_context=container_security(non_root=True),
+        termination_message_policy="FallbackToLogsOnError",
         volume_mounts=[
             core.VolumeMountArgsDict(name="program", mount_path=f"{_HOME}/payload", read_only=True),
             core.VolumeMountArgsDict(name="scratch", mount_path=_SCRATCH),

@@ -245,6 +245,8 @@ def _container(
             liveness_probe=liveness,
             lifecycle=PRE_STOP,
             security_context=container_security(read_only_root=not (vendor and vendor.writes_root)),
+            # `inferplan up`, `status` and `kubectl describe pod` show the last line of the log.
+            termination_message_policy="FallbackToLogsOnError",
             volume_mounts=[*scratch_mounts(spec, target), *server.mounts, *extra_mounts(spec)],
         )
     )

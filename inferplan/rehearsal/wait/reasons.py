@@ -10,6 +10,7 @@ from inferplan.errors import ObjectFailed
 from inferplan.kube.api import ApiError, UnknownKindError
 from inferplan.kube.names import KUEUE_API, QUEUE_LABEL
 from inferplan.kube.objects import condition
+from inferplan.kube.pod_causes import pods_cause
 from inferplan.rehearsal.wait.watching import Watching
 
 Object = dict[str, Any]
@@ -128,46 +129,24 @@ def pods_of(watching: Watching, live: Object) -> list[Object]:
 
 
 def _reasons(watching: Watching, owners: Iterable[Object], pods: Iterable[Object]) -> Iterator[str]:
+    """Reasons, the nearest first: the pods' own states, then their owners', then events."""
+    owners, pods = list(owners), list(pods)
+    yield pods_cause(pods)
     for owner in owners:
         yield str(_rejection_of_pods(owner).get("message", ""))
         yield _queue_reason(watching, owner)
-        yield _warning(watching, owner)
-    yield termination_message(pods)
     for pod in pods:
         if reason := _pod_reason(watching, pod):
             yield f"pod {pod['metadata']['name']}: {reason}"
+    newest = max((str(each["metadata"].get("creationTimestamp", "")) for each in pods), default="")
+    for owner in owners:
+        # An event before the newest pod tells why an earlier one was late.
+        yield _warning(watching, owner, since=newest)
 
 
 def _rejection_of_pods(owner: Object) -> Object:
     failure = condition(owner, "ReplicaFailure")
     return failure if failure.get("status") == "True" else {}
-
-
-def termination_message(pods: Iterable[Object]) -> str:
-    """The termination message of the newest of `pods` with a failed container, "" if there is none."""
-    for pod in sorted(
-        pods, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), reverse=True
-    ):
-        for each in _containers(pod):
-            state = each.get("state") or {}
-            # A container that waits for its restart has its end in `lastState`.
-            ended = (
-                state.get("terminated")
-                or ("waiting" in state and (each.get("lastState") or {}).get("terminated"))
-                or {}
-            )
-            lines = str(ended.get("message") or "").strip().splitlines()
-            if ended.get("exitCode") and lines:
-                return (
-                    f"pod {pod['metadata']['name']}: container {each['name']} ended with exit code"
-                    f" {ended['exitCode']}: {lines[-1]}"
-                )
-    return ""
-
-
-def _containers(pod: Object) -> list[Object]:
-    status = pod.get("status") or {}
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def chain(watching: Watching, live: Object) -> list[Object]:
@@ -202,26 +181,17 @@ def _pod_reason(watching: Watching, pod: Object) -> str:
             if names
             else message
         )
-    for each in _containers(pod):
-        state = each.get("state") or {}
-        end = state.get("waiting") or state.get("terminated") or {}
-        if end.get("reason") and end["reason"] not in (
-            "ContainerCreating",
-            "PodInitializing",
-            "Completed",
-        ):
-            return f"container {each['name']}: {end['reason']}" + (
-                f": {end['message']}" if end.get("message") else ""
-            )
     return _warning(watching, pod)
 
 
-def _warning(watching: Watching, live: Object) -> str:
-    """The message of the latest event that explains why `live` makes no progress."""
+def _warning(watching: Watching, live: Object, *, since: str = "") -> str:
+    """The message of the latest event, not older than `since`, that explains why `live` makes no
+    progress.
+    """
     events = [
         each
         for each in watching.owned("Event", live["metadata"]["uid"])
-        if each.get("type") == "Warning" or _blocks(each)
+        if (each.get("type") == "Warning" or _blocks(each)) and _time(each) >= since
     ]
     if not events:
         return ""
@@ -232,3 +202,9 @@ def _warning(watching: Watching, live: Object) -> str:
 def _blocks(event: Object) -> bool:
     # These have type Normal although the object waits for someone to act.
     return event.get("reason") in ("FailedBinding", "WaitForFirstConsumer", "WaitForPodScheduled")
+
+
+def _time(event: Object) -> str:
+    """The last occurrence of `event` to the second, in the form of creationTimestamp."""
+    text = event.get("lastTimestamp") or event.get("eventTime") or ""
+    return f"{text or event['metadata'].get('creationTimestamp', '')}"[:19] + "Z"

@@ -13,6 +13,7 @@ from inferplan.errors import ObjectFailed
 from inferplan.kube.api import Api, ApiError, Resource
 from inferplan.kube.durations import spelled
 from inferplan.kube.objects import annotation, condition
+from inferplan.kube.pod_causes import pods_cause
 from inferplan.rehearsal.wait import reasons
 from inferplan.rehearsal.wait.object_events import Key, Listener, Target, Waiting, key_of
 from inferplan.rehearsal.wait.readiness import READY, SKIP_AWAIT, WAIT_FOR, Readiness, rule_for
@@ -117,7 +118,7 @@ class Waiter:
             pods = self.api.request("GET", path, query=mine)["items"]
         except ApiError:
             return why
-        message = reasons.termination_message(pods)
+        message = pods_cause(pods)
         if message and condition(live, "Failed").get("reason") == "PodFailurePolicy":
             return f"the Job failed: {message}"  # the condition names the same pod and exit code
         return f"{why}: {message}" if message and message not in why else why

@@ -148,6 +148,7 @@ def _container(
             ),
             ports=workload.container_ports(ports),
             security_context=container_security(read_only_root=read_only_root),
+            termination_message_policy="FallbackToLogsOnError",
             volume_mounts=[*scratch_mounts(spec, site.target), *mounts],
         )
     )

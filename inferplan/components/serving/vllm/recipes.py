@@ -75,6 +75,7 @@ def _sidecar(image: str | None, user: int, folder: str) -> core.ContainerArgsDic
             "run_as_user": user,
             "run_as_group": user,
         },
+        termination_message_policy="FallbackToLogsOnError",
         volume_mounts=[
             core.VolumeMountArgsDict(name="cache", mount_path=CACHE),
             core.VolumeMountArgsDict(name="tmp", mount_path="/tmp"),  # noqa: S108 - a volume of the pod's own, not the node's directory

@@ -1,4 +1,4 @@
-"""The end of hopeless and of interrupted waits, and the termination messages that an error quotes."""
+"""The end of hopeless and of interrupted waits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from inferplan.progress import silent
 from inferplan.rehearsal.wait import timeouts
 from inferplan.rehearsal.wait.object_events import Target
 from inferplan.rehearsal.wait.readiness import Readiness
-from inferplan.rehearsal.wait.reasons import termination_message
 from inferplan.rehearsal.wait.timeouts import IdleClock
 from inferplan.rehearsal.wait.waiter import Interrupted, Waiter, _too_late
 from inferplan.rehearsal.wait.watching import Watching, _Collection
@@ -44,44 +43,6 @@ def test_the_idle_clock_waits_until_the_last_request_has_ended(now):
         assert clock.seconds == 0
     now[0] += 3
     assert clock.seconds == 3
-
-
-def pod(name, created, *states, kind="containerStatuses"):
-    statuses = [{"name": f"c{number}", **state} for number, state in enumerate(states)]
-    return {
-        "metadata": {"name": name, "creationTimestamp": f"2026-11-20T10:00:0{created}Z"},
-        "status": {kind: statuses},
-    }
-
-
-def terminated(code, message, *, then=None):
-    end = {"terminated": {"exitCode": code, "message": message}}
-    return {"state": end} if then is None else {"state": then, "lastState": end}
-
-
-def test_the_last_line_of_the_newest_pod_is_quoted():
-    pods = [
-        pod("b", 1, terminated(5, "older")),
-        pod("a", 2, terminated(3, "noise\nnot READY: x.bin: no\n")),
-    ]
-    assert (
-        termination_message(pods)
-        == "pod a: container c0 ended with exit code 3: not READY: x.bin: no"
-    )
-
-
-def test_a_container_that_waits_for_its_restart_is_quoted_and_a_running_one_is_not():
-    waiting, running = {"waiting": {"reason": "CrashLoopBackOff"}}, {"running": {}}
-    crashing = pod(
-        "a", 1, terminated(1, "READY is missing", then=waiting), kind="initContainerStatuses"
-    )
-    assert "READY is missing" in termination_message([crashing])
-    assert termination_message([pod("a", 1, terminated(1, "an old error", then=running))]) == ""
-
-
-def test_a_container_that_succeeded_or_left_no_message_is_not_quoted():
-    silent = pod("a", 1, terminated(0, "READY"), terminated(137, ""), {"state": {"running": {}}})
-    assert termination_message([silent, pod("b", 1), {"metadata": {"name": "c"}}]) == ""
 
 
 JOB = {
