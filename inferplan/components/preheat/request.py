@@ -57,6 +57,7 @@ def request_of(
         "include": list(preheat.include),
         "exclude": list(preheat.exclude),
         "allow_pickle": list(preheat.allow_pickle),
+        "strict": preheat.strict,
         "files": {path: digest or "" for path, digest in weights.files.items()},
         "mount": None,
         "endpoint": None,

@@ -47,6 +47,10 @@ class PreheatSpec(Spec):
     """Files to copy although loading them runs code (.bin, .pt, .pth, .ckpt, .pkl, ...); other
     files of that kind are rejected.
     """
+    strict: bool = False
+    """Reject files that are neither text nor of a known format of weights, unless allowPickle lists
+    them.
+    """
     timeout_seconds: Annotated[int, Field(ge=60, le=604_800)] | None = None
     """Deadline in seconds. Absent: from the weights' size at 50 MiB/s, at least half an hour; six
     hours without a size.

@@ -193,6 +193,8 @@ class PreheatSettings(TypedDict):
     """Files to leave out; wins over include."""
     allow_pickle: NotRequired[list[str]]
     """Files to copy although loading them runs code (.bin, .pt, .pth, .ckpt, .pkl, ...); other files of that kind are rejected."""
+    strict: NotRequired[bool]
+    """Reject files that are neither text nor of a known format of weights, unless allowPickle lists them. Default: false."""
     timeout_seconds: NotRequired[int]
     """Deadline in seconds. Absent: from the weights' size at 50 MiB/s, at least half an hour; six hours without a size."""
     ttl_seconds_after_finished: NotRequired[int]
@@ -545,6 +547,8 @@ class PreheatArgs(TypedDict):
     """Files to leave out; wins over include."""
     allow_pickle: NotRequired[list[str]]
     """Files to copy although loading them runs code (.bin, .pt, .pth, .ckpt, .pkl, ...); other files of that kind are rejected."""
+    strict: NotRequired[bool]
+    """Reject files that are neither text nor of a known format of weights, unless allowPickle lists them. Default: false."""
     timeout_seconds: NotRequired[int]
     """Deadline in seconds. Absent: from the weights' size at 50 MiB/s, at least half an hour; six hours without a size."""
     ttl_seconds_after_finished: NotRequired[int]

@@ -16,10 +16,10 @@ from .rig import MIB, refused, tiny_model, verified
 
 SHARD = "model-00001-of-00002.safetensors"
 WHOLE = tiny_model(12 * MIB, MIB)
-# Appends once, when the first bytes of the shard are read, and then is the real rclone.
+# Appends once, when the first bytes of the shard are read, and then is the real head.
 SHIM = """#!/bin/sh
-case "$1:$*" in cat:*SHARD*) mkdir "$0.happened" 2>/dev/null && cat "$0.more" >> "SOURCE/SHARD" ;; esac
-exec RCLONE "$@"
+case "$(readlink /proc/self/fd/0)" in *SHARD) mkdir "$0.happened" 2>/dev/null && cat "$0.more" >> "SOURCE/SHARD" ;; esac
+exec HEAD "$@"
 """
 
 
@@ -89,20 +89,20 @@ def test_a_shard_that_grows_with_every_look_means_try_again(preheat, origin):
 def test_a_file_of_a_directory_that_is_appended_to_while_it_is_read(job, tmp_path, size):
     folder = source_of(tmp_path)
     put(folder, begun(9 * MIB), sums=False)
-    shim = tmp_path / "tools" / "rclone"
+    shim = tmp_path / "tools" / "head"
     shim.parent.mkdir()
     shim.write_text(
-        SHIM.replace("RCLONE", str(shutil.which("rclone")))
+        SHIM.replace("HEAD", str(shutil.which("head")))
         .replace("SHARD", SHARD)
         .replace("SOURCE", str(folder))
     )
     shim.chmod(0o755)
-    shim.with_name("rclone.more").write_bytes(WHOLE[SHARD][9 * MIB : size])
+    shim.with_name("head.more").write_bytes(WHOLE[SHARD][9 * MIB : size])
     publish(str(folder), begun(size), whole=True)
     made = local_job(job, folder)
     made.env["PATH"] = f"{shim.parent}:/usr/bin:/bin"
     outcome = made.run()
-    assert shim.with_name("rclone.happened").is_dir()
+    assert shim.with_name("head.happened").is_dir()
     if size == 12 * MIB:
         verified(outcome, made, WHOLE)
         return

@@ -4,17 +4,24 @@ made.
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import json
+import lzma
 import pickle
 import struct
 import subprocess
 import sys
 import zipfile
+import zlib
+from random import Random
 
 import pytest
 
 from inferplan.components.preheat.payload.errors import Exit, PreheatError
 from inferplan.components.preheat.payload.file_checks import check_file, check_index, refuse_names
+from inferplan.components.preheat.payload.pickles import runs_code
 
 KIB, MIB = 1 << 10, 1 << 20
 PROGRAM = """
@@ -149,6 +156,11 @@ def test_a_header_of_80_mib_is_read_in_little_memory(tmp_path, kind):
         "m.h5",
         "m.pt.gz",
         "M.PT.GZ",
+        "m.th",
+        "m.pdparams",
+        "m.sav",
+        "m.p",
+        "m.torch",
         "a/m.ckpt.zip",
     ],
 )
@@ -180,3 +192,136 @@ def test_a_name_that_no_file_system_takes_is_refused_before_a_byte_moves(name):
     with pytest.raises(PreheatError, match="too long") as caught:
         refuse_names([name], ())
     assert caught.value.code is Exit.REFUSED
+
+
+class _Attack:
+    def __reduce__(self):
+        return print, ("code of the file ran",)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("tail", [b"", b"x", b"\n" * 9])
+@pytest.mark.parametrize("value", [{"a": 1}, _Attack(), ("x" * (2 * MIB), _Attack())], ids=type)
+def test_a_pickle_of_any_protocol_and_with_any_end_is_known(tmp_path, protocol, tail, value):
+    path = tmp_path / "weights.dat"
+    path.write_bytes(pickle.dumps(value, protocol) + tail)
+    assert "allowPickle" in refusal(path)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress, bz2.compress, lzma.compress])
+def test_a_compressed_pickle_is_known(tmp_path, pack):
+    path = tmp_path / "weights.dat"
+    path.write_bytes(pack(pickle.dumps(_Attack(), 0)))
+    assert "runs code" in refusal(path)
+    path.write_bytes(pack(b"the quick brown fox"))
+    check_file(path, path.name, ())
+
+
+@pytest.mark.parametrize("first", ["version", "a/b/c", "data.pkl"])
+@pytest.mark.parametrize("prefix", [b"", b"#!/bin/sh\n"])
+def test_an_archive_is_known_whatever_its_first_entry_is_called(tmp_path, first, prefix):
+    path = tmp_path / "weights.dat"
+    path.write_bytes(prefix)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(first, b"3")
+        archive.writestr("x/data.pkl", b"\x80\x02.")
+    assert "runs code" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "start", [b"\x93NUMPY\x01\x00", b"\x89HDF\r\n\x1a\n", b"a" * 257 + b"ustar\x00"]
+)
+def test_a_format_that_contains_pickles_is_known_by_its_bytes(tmp_path, start):
+    path = tmp_path / "weights.dat"
+    path.write_bytes(start + bytes(600))
+    assert "runs code" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[a]\nb = 1\n",
+        b"cat\ndog\nRat\nbee\n",
+        b"(c) 2026 Acme.\n",
+        b"MIT License\n",
+        b"Version 1.0\n.\n",
+        b"0\n1\n2\n",
+        b"I am a model.\n",
+        b"GGUF\x03\x00\x00\x00" + bytes(64),
+        b"\x08\x07\x12\x07pytorch" + bytes(64),
+    ],
+)
+def test_texts_and_weights_are_no_pickles(tmp_path, text):
+    (tmp_path / "f.txt").write_bytes(text)
+    check_file(tmp_path / "f.txt", "f.txt", ())
+
+
+def test_random_bytes_are_hardly_ever_a_pickle():
+    random = Random(49)  # noqa: S311 - noise, nothing secret
+    blocks = (random.randbytes(300) for _ in range(10_000))
+    assert sum(runs_code(io.BytesIO(block), 300) for block in blocks) <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "known"),
+    [
+        ("model.gguf", b"GGUF\x03" + bytes(20), True),
+        ("tokenizer.model", b"\x0a\x0e\x0a\x05<unk>" + bytes(20), True),
+        ("tokenizer.txt", "\u00fcber\n".encode(), True),
+        ("cut.txt", b"a" * 65535 + "\u00fc".encode(), True),
+        ("weights.dat", b"\x00\x01\x02" + bytes(20), False),
+        ("notes.txt", b"\x1b[31mred", False),
+        ("README", b"\xff\xfe\x00", False),
+    ],
+)
+def test_a_strict_preheat_takes_only_known_kinds_of_files_and_listed_ones(
+    tmp_path, name, content, known
+):
+    path = tmp_path / name
+    path.write_bytes(content)
+    check_file(path, name, ())
+    check_file(path, name, [name], strict=True)
+    if known:
+        check_file(path, name, (), strict=True)
+    else:
+        with pytest.raises(PreheatError, match="known kind"):
+            check_file(path, name, (), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("header", "size"),
+    [
+        pytest.param({"a": {**tensor(0, 30), "shape": [29]}}, 30, id="another size"),
+        pytest.param({"a": {**tensor(0, 30), "shape": [30, 0]}}, 30, id="no element"),
+        pytest.param({"a": {**tensor(0, 30), "dtype": "F16"}}, 30, id="another type"),
+        pytest.param({"a": {**tensor(0, 30), "dtype": "U9"}}, 30, id="unknown type"),
+        pytest.param({"a": {**tensor(0, 30), "dtype": None}}, 30, id="no type"),
+        pytest.param({"a": {"shape": [30], "data_offsets": [0, 30]}}, 30, id="missing type"),
+        pytest.param({"a": {"dtype": "U8", "data_offsets": [0, 30]}}, 30, id="missing shape"),
+        pytest.param({"a": {"dtype": "U8", "data_offsets": [0, 1]}}, 1, id="missing shape of one"),
+        pytest.param({"a": {"dtype": "U8", "shape": [30]}}, 30, id="missing offsets"),
+        pytest.param({"a": {**tensor(0, 30), "shape": [-5, -6]}}, 30, id="negative shape"),
+        pytest.param({"a": {**tensor(0, 30), "shape": [30.0]}}, 30, id="shape of floats"),
+        pytest.param({"a": {**tensor(0, 1), "shape": [True]}}, 1, id="shape of booleans"),
+        pytest.param({"a": {**tensor(0, 30), "data_offsets": [0, 10, 30]}}, 30, id="three offsets"),
+        pytest.param({"a": {}}, 0, id="empty tensor"),
+        pytest.param({"a": 5}, 0, id="number"),
+        pytest.param(b'{"a": %s, "a": %s}', 2, id="duplicate name"),
+        pytest.param(b'{"a": %s, "b": {}, "a": %s}', 2, id="duplicate name apart"),
+        pytest.param({"__metadata__": {"a": 5}}, 0, id="metadata of a number"),
+        pytest.param(b" {}", 0, id="leading space"),
+    ],
+)
+def test_a_header_whose_tensors_contradict_themselves_is_refused(tmp_path, header, size):
+    if isinstance(header, bytes) and b"%s" in header:
+        header = header % tuple(json.dumps(tensor(n, n + 1)).encode() for n in range(2))
+    assert "cut off or damaged" in refusal(weights(tmp_path / "m.safetensors", header, size))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "size"),
+    [("F4", [3, 2], 3), ("F32", [], 4), ("C64", [2], 16), ("BF16", [0, 7], 0), ("BOOL", [5], 5)],
+)
+def test_every_type_and_shape_of_the_library_is_taken(tmp_path, dtype, shape, size):
+    header = {"__metadata__": {}, "a": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}
+    check_file(weights(tmp_path / "m.safetensors", header, size), "m.safetensors", ())

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.components.preheat.payload.directory import Directory, LocalSource
 from inferplan.components.preheat.payload.errors import Exit, PreheatError, Retries
 from inferplan.components.preheat.payload.rclone import Rclone
-from inferplan.components.preheat.payload.sources import LocalSource
 
 NOBODY = 65534
 
@@ -32,8 +32,7 @@ def model():
 
 
 def listed(folder, mount=""):
-    rclone = Rclone({}, (), idle=1, retries=Retries(0, 0, threading.Event(), lambda _line: None))
-    return {file.path: file.size for file in LocalSource(rclone, str(folder), str(mount)).files()}
+    return {file.path: file.size for file in LocalSource(str(folder), str(mount)).files()}
 
 
 def refusal(folder, mount=""):
@@ -42,7 +41,7 @@ def refusal(folder, mount=""):
     return caught.value
 
 
-def test_links_to_files_and_directories_are_followed_as_rclone_follows_them(model):
+def test_links_to_files_and_directories_are_followed(model):
     (model / "link.json").symlink_to("config.json")
     (model / "more").symlink_to("sub")
     assert listed(model) == {
@@ -142,3 +141,43 @@ def test_a_batch_of_names_larger_than_a_pipe_reaches_an_rclone_that_starts_slowl
         rclone.copy("/source", names, tmp_path, streams=1, alive=lambda: next(looks, False))
         == "5000"
     )
+
+
+@pytest.mark.parametrize("swap", ["link", "folder", "fifo"])
+@pytest.mark.parametrize("way", ["read", "stream", "copy", "sha256s"])
+def test_a_file_that_is_swapped_after_it_was_listed_gives_no_byte_from_outside(
+    model, tmp_path, swap, way
+):
+    (tmp_path / "model.gguf").write_bytes(b"secret!")
+    source = LocalSource(str(model), str(model.parent))
+    source.files()
+    shutil.rmtree(model / "sub")
+    if swap == "folder":
+        (model / "sub").symlink_to(tmp_path)
+    else:
+        (model / "sub").mkdir()
+        at = model / "sub" / "model.gguf"
+        at.symlink_to(tmp_path / at.name) if swap == "link" else os.mkfifo(at)
+    location, directory = source.location("sub/model.gguf"), Directory(model.parent)
+    names = {"streams": 1, "alive": lambda: True}
+    ways = {
+        "read": lambda: directory.read(location),
+        "stream": lambda: directory.stream(location, 0, 7),
+        "copy": lambda: directory.copy(str(model), ["sub/model.gguf"], tmp_path / "into", **names),
+        "sha256s": lambda: directory.sha256s(str(model), ["sub/model.gguf"], **names),
+    }
+    with pytest.raises(PreheatError, match="out of the store"):
+        ways[way]()
+
+
+def test_a_link_inside_of_the_store_is_read(model, tmp_path):
+    (model / "link").symlink_to("sub/model.gguf")
+    directory = Directory(model.parent)
+    assert directory.read(str(model / "link")) == b"weights"
+    with directory.stream(str(model / "link"), 2, 3) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b"igh"
+    names = {"streams": 2, "alive": lambda: True}
+    assert directory.copy(str(model), ["link", "gone"], tmp_path, **names).startswith("gone: No")
+    assert (tmp_path / "link").read_bytes() == b"weights"
+    assert set(directory.sha256s(str(model), ["link", "gone"], **names)) == {"link"}

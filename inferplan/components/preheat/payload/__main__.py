@@ -20,6 +20,7 @@ from .errors import Exit, PreheatError, Stopped
 from .progress import Progress, size
 from .request import VARIABLE, Request, parse
 from .run import preheat
+from .source import NOT_VERIFIABLE
 from .sources import open_source
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -64,7 +65,10 @@ def _run(request: Request, progress: Progress, stop: threading.Event) -> int:
     progress.begin("ready", total, total)
     count = len(result.manifest.entries)
     message = f"READY: {request.directory}, {count} files, {size(total)} verified, {size(result.moved)} moved"
-    progress.end("ready", message, code=Exit.READY, directory=request.directory, files=count)
+    unverifiable = sum(entry.evidence == NOT_VERIFIABLE for entry in result.manifest.entries)
+    if unverifiable:
+        message += f"; not verifiable: {unverifiable} files, because the server sends no checksum, ETag or Last-Modified"
+    progress.end("ready", message, code=Exit.READY, directory=request.directory, files=count, notVerifiable=unverifiable)
     return Exit.READY
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 import threading
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,18 +14,16 @@ from typing import IO
 from .errors import Exit, PreheatError
 from .json_text import check_json, leaves
 from .manifest import MARKS
+from .pickles import is_known, runs_code
+from .tensors import end_of_file
 
 # Loading any of these may run code from the file: pickles by their usual names, and formats that can contain pickles.
 PICKLES = (
-    *(".bin", ".ckpt", ".cpkl", ".dill", ".distcp", ".joblib", ".mar", ".nemo", ".pickle", ".pk", ".pkl", ".pt", ".pt2", ".pth"),
-    *(".h5", ".hdf5", ".keras", ".npy", ".npz"),
+    *(".bin", ".ckpt", ".cpkl", ".dill", ".distcp", ".joblib", ".mar", ".nemo", ".p", ".pickle", ".pk", ".pkl", ".pt", ".pt2", ".pth"),
+    *(".pdopt", ".pdparams", ".sav", ".th", ".torch", ".h5", ".hdf5", ".keras", ".npy", ".npz"),
 )
 COMPRESSED = (".bz2", ".gz", ".tgz", ".xz", ".zip", ".zst")
-# The first and last bytes of pickle protocols 2 to 5, and the first entry of the zip archive that torch.save writes.
-_PICKLE_START, _PICKLE_END = re.compile(rb"\x80[\x02-\x05]"), b"."
-_TORCH_ARCHIVE = re.compile(rb"PK\x03\x04.{26}[^\x00]{0,200}data\.pkl", re.DOTALL)
 _INDICES = (".safetensors.index.json", ".bin.index.json")
-_HEADER_LIMIT = 100_000_000  # the limit of the safetensors library
 # rclone's substitutes for control characters, and its mark before a character of a name that looks like one.
 _SUBSTITUTE = re.compile("[\u2400-\u2421\u201b]")
 _READERS = 16
@@ -84,8 +81,12 @@ def refuse_names(paths: Iterable[str], allow_pickle: Iterable[str]) -> None:
             _refuse_pickle(path, allowed)
 
 
-def check_file(path: Path, name: str, allow_pickle: Iterable[str], *, proven: bool = False, trusted: bool = True) -> None:
+def check_file(
+    path: Path, name: str, allow_pickle: Iterable[str], *, proven: bool = False, trusted: bool = True, strict: bool = False
+) -> None:
     """Raise PreheatError(REFUSED) for a pickle by its bytes that is not allowed, and for a broken or cut-off safetensors or JSON file.
+
+    If `strict`, a file of no known kind is rejected too, unless `allow_pickle` lists it.
 
     JSON is not checked if a checksum of the publisher has `proven` the bytes. A store that is not `trusted` may send other files: web
     pages and compressed files are rejected too.
@@ -95,32 +96,33 @@ def check_file(path: Path, name: str, allow_pickle: Iterable[str], *, proven: bo
         if not trusted and not proven:
             _refuse_other(stream, name)
         if not name.endswith(".safetensors"):
-            if _is_pickle(stream, size):
+            if runs_code(stream, size):
                 _refuse_pickle(name, allow_pickle)
+            if strict and not is_known(stream, name):
+                _refuse_unknown(name, allow_pickle)
             if name.endswith(".json") and not proven:
                 _check_json(stream, name, size)
             return
-        length = struct.unpack("<Q", stream.read(8).ljust(8, b"\x00"))[0]
-        if length < len("{}") or length > min(_HEADER_LIMIT, size - 8):
-            raise _broken(name, f"a header of at most {max(size - 8, 0)} bytes", f"one of {length}")
         try:
             with _one_header:
-                end = 8 + length + _end_of_tensors(stream, length)
+                end = end_of_file(stream, size)
         except ValueError as error:
-            raise _broken(name, "a JSON header with data_offsets that follow each other", str(error)) from None
+            raise _broken(name, "a header whose tensors have a known type and follow each other", str(error)) from None
     if end != size:
         raise _broken(name, f"{end} bytes by its own header", f"{size} bytes")
 
 
-def refuse_pickles(directory: Path, paths: Collection[str], allow_pickle: Iterable[str]) -> None:
-    """Raise PreheatError(REFUSED) for a pickle in a READY directory that is not allowed, by its name or its bytes."""
+def refuse_pickles(directory: Path, paths: Collection[str], allow_pickle: Iterable[str], *, strict: bool = False) -> None:
+    """Raise PreheatError(REFUSED) for a pickle in a READY directory that is not allowed, by its name or its bytes; if `strict` for an unknown file."""
     allowed = tuple(allow_pickle)
     refuse_names(paths, allowed)
 
     def look(path: str) -> None:
         with (directory / path).open("rb") as stream:
-            if _is_pickle(stream, os.fstat(stream.fileno()).st_size):
+            if runs_code(stream, os.fstat(stream.fileno()).st_size):
                 _refuse_pickle(path, allowed)
+            if strict and not is_known(stream, path):
+                _refuse_unknown(path, allowed)
 
     with ThreadPoolExecutor(_READERS) as pool:
         list(pool.map(look, (path for path in paths if not path.endswith(".safetensors"))))
@@ -150,13 +152,13 @@ def check_index(directory: Path, names: Iterable[str]) -> None:
         try:
             with (directory / name).open("rb") as stream:
                 values = leaves(stream, (directory / name).stat().st_size)
-                shards = {value for path, value in values if path[:1] == ("weight_map",) and len(path) > 1}
+                shards = {str(value) for path, value in values if path[:1] == ("weight_map",) and len(path) > 1}
         except ValueError as error:
             raise _broken(name, "a JSON object with weight_map", str(error)) from None
         if not shards:
             raise _broken(name, "a JSON object with weight_map", "none")
         folder = name.rpartition("/")[0]
-        for shard in sorted(map(str, shards)):
+        for shard in sorted(shards):
             path = f"{folder}/{shard}" if folder else shard
             if path not in paths:
                 remedy = "upload the shard, or correct preheat.include and preheat.exclude"
@@ -184,31 +186,6 @@ def _refuse_other(stream: IO[bytes], name: str) -> None:
         raise PreheatError(Exit.REFUSED, f"the server compresses this file ({encoding})", remedy, file=name)
 
 
-def _end_of_tensors(stream: IO[bytes], length: int) -> int:
-    """The end of the last tensor, counted from the end of the header. Raises ValueError when tensors overlap or leave a gap."""
-    spans: list[int] = []
-    begin: tuple[str | int, int] | None = None
-    for path, value in leaves(stream, length):
-        if path[1:2] != ("data_offsets",) or path[0] == "__metadata__":
-            continue
-        if not isinstance(value, int) or value < 0 or len(path) != 3 or path[2] not in (0, 1):
-            raise ValueError(f"data_offsets of {path[0]} with {value!r}"[:200])
-        if path[2] == 0:
-            begin = path[0], value
-        elif begin is None or begin[0] != path[0] or value < begin[1] or value >> 63:
-            raise ValueError(f"data_offsets of {path[0]} that end before they begin"[:200])
-        else:
-            # One number per tensor: there may be a million.
-            spans.append(begin[1] << 64 | value)
-    spans.sort()
-    last = 0
-    for span in spans:
-        if span >> 64 != last:
-            raise ValueError(f"tensors that overlap or leave a gap at byte {min(last, span >> 64)}")
-        last = span & (1 << 64) - 1
-    return last
-
-
 def _too_long(path: str) -> tuple[str, str] | None:
     part = max((len(part.encode(errors="surrogateescape")) for part in path.split("/")), default=0)
     whole = len(path.encode(errors="surrogateescape"))
@@ -224,20 +201,18 @@ def _is_pickle_by_name(path: str) -> bool:
     return bool(suffixes) and suffixes[-1] in PICKLES
 
 
-def _is_pickle(stream: IO[bytes], size: int) -> bool:
-    start = stream.read(256)
-    if _TORCH_ARCHIVE.match(start):
-        return True
-    if not _PICKLE_START.match(start):
-        return False
-    stream.seek(size - 1)
-    return stream.read(1) == _PICKLE_END
-
-
 def _refuse_pickle(path: str, allowed: Iterable[str]) -> None:
+    _refuse(path, allowed, "loading this kind of file runs code that it contains", "if a server needs it and you trust its author")
+
+
+def _refuse_unknown(path: str, allowed: Iterable[str]) -> None:
+    _refuse(path, allowed, "its bytes are of no known kind, and preheat.strict is set", "if a server needs it")
+
+
+def _refuse(path: str, allowed: Iterable[str], problem: str, condition: str) -> None:
     if not any(fnmatchcase(path, glob) for glob in allowed):
-        remedy = f"add {path!r} to preheat.exclude, or to preheat.allowPickle if a server needs it and you trust its author"
-        raise PreheatError(Exit.REFUSED, "loading this kind of file runs code that it contains", remedy, file=path)
+        remedy = f"add {path!r} to preheat.exclude, or to preheat.allowPickle {condition}"
+        raise PreheatError(Exit.REFUSED, problem, remedy, file=path)
 
 
 def _broken(name: str, expected: str, found: str) -> PreheatError:

@@ -14,7 +14,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .certificates import untrusted
 from .errors import Exit, PreheatError
@@ -52,10 +52,16 @@ class HubSource(Source):
         self._ask(lambda: _check_certificate(self._api.endpoint))
         if self._revision is None or not _COMMIT.fullmatch(self._revision):
             raise self._unpinned(self._revision)
-        return [_file(each) for each in self._ask(self._tree) if hasattr(each, "blob_id")]
+        return self._ask(self._tree)
 
-    def _tree(self) -> list[object]:
-        return list(self._api.list_repo_tree(self._repository, recursive=True, revision=self._revision))
+    def _tree(self) -> list[SourceFile]:
+        from huggingface_hub.utils import build_hf_headers, paginate, validate_repo_id
+
+        validate_repo_id(self._repository)
+        address = f"{self._api.endpoint}/api/models/{self._repository}/tree/{self._revision}"
+        # The client's own list ends in a KeyError for an entry without a field, which names no file.
+        entries = paginate(address, params={"recursive": True}, headers=build_hf_headers(token=self._api.token))
+        return [_file(each, self.name) for each in entries if not isinstance(each, dict) or each.get("type") != "directory"]
 
     def _unpinned(self, revision: str | None) -> PreheatError:
         commit = self._ask(lambda: self._api.repo_info(self._repository, revision=revision).sha)
@@ -72,6 +78,10 @@ class HubSource(Source):
             raise PreheatError(Exit.SOURCE, f"the hub was silent for {self._silence_seconds:.0f} s", remedy, file=self.name) from None
         except OSError as error:
             raise self._explain(error) from None
+        except (KeyError, TypeError, AttributeError) as error:
+            problem = f"the hub's answer is not as documented ({type(error).__name__})"
+            remedy = "check that the store's endpoint is a hub"
+            raise PreheatError(Exit.REFUSED, problem, remedy, file=self.name, found=_first_line(error)) from None
         except ValueError as error:
             problem, remedy = "the hub does not accept this repository's name, or its answer is not a list of files", "check weights.path"
             raise PreheatError(Exit.REFUSED, problem, remedy, file=self.name, found=_first_line(error)) from None
@@ -140,12 +150,42 @@ def _check_certificate(address: str) -> None:
                 raise refusal from None
 
 
-def _file(entry: object) -> SourceFile:
-    path, size, blob = getattr(entry, "path", ""), getattr(entry, "size", 0), getattr(entry, "blob_id", "")
-    lfs = getattr(entry, "lfs", None)
+def _file(entry: Any, hub: str) -> SourceFile:
+    """The file that `hub` describes. Raises PreheatError(REFUSED) for another entry than the hub's documentation shows."""
+    fields = entry if isinstance(entry, dict) else {}
+    lfs = fields.get("lfs")
+    large = {} if lfs is None else {"lfs.oid": _field(lfs, "oid"), "lfs.size": _field(lfs, "size")}
+    values: dict[str, Any] = {"type": fields.get("type"), "path": fields.get("path"), "size": fields.get("size"), "oid": fields.get("oid"), **large}
+    for name, value in values.items():
+        if not _DOCUMENTED[name](value) or (name == "lfs.size" and value != values["size"]):
+            problem, remedy = f"{hub} describes this file otherwise than a hub does", "check that the store's endpoint is a hub"
+            raise PreheatError(Exit.REFUSED, problem, remedy, file=str(fields.get("path")), found=f"{name} {value!r}"[:200])
+    path, size, blob = str(values["path"]), int(values["size"] or 0), values["oid"]
     if lfs is None:
         return SourceFile(path=path, size=size, origin=f"git:{blob}", git_sha1=blob)
-    return SourceFile(path=path, size=size, origin=f"lfs:{lfs.sha256}", sha256=lfs.sha256)
+    return SourceFile(path=path, size=size, origin=f"lfs:{lfs['oid']}", sha256=lfs["oid"])
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _is_sum(digits: int) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and re.fullmatch(f"[0-9a-f]{{{digits}}}", value) is not None
+
+
+_DOCUMENTED: dict[str, Callable[[Any], bool]] = {
+    "type": lambda value: value == "file",
+    "path": lambda value: isinstance(value, str) and value != "",
+    "size": _is_size,
+    "oid": _is_sum(40),
+    "lfs.oid": _is_sum(64),
+    "lfs.size": _is_size,
+}
 
 
 def _first_line(error: Exception) -> str:

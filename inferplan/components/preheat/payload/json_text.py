@@ -52,7 +52,7 @@ def check_json(stream: IO[bytes], length: int) -> None:
 
 
 def leaves(stream: IO[bytes], length: int) -> Iterator[Leaf]:
-    """Path and value of every string, number, boolean and null in the next `length` bytes.
+    """Path and value of every string, number, boolean, null, empty list and empty object in the next `length` bytes.
 
     Raises ValueError for anything but one JSON object, and for deeper nesting or longer lists than weights need.
     """
@@ -75,6 +75,8 @@ def _value(token: bytes, tokens: Iterator[bytes], path: tuple[str | int, ...]) -
         raise ValueError(f"nested more than {_DEEPEST} deep")
     end, number = (b"}" if token == b"{" else b"]"), 0
     token = next(tokens, b"")
+    if token == end:
+        yield path, {} if end == b"}" else []
     while token != end:
         if number == _LONGEST_LIST and end == b"]":
             raise ValueError(f"a list of more than {_LONGEST_LIST} values")

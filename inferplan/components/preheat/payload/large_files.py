@@ -19,8 +19,8 @@ from pathlib import Path
 
 from .disk import copy_range
 from .errors import Stopped
-from .small_files import SMALL, copy_small
-from .source import SourceFile
+from .small_files import copy_small
+from .source import SMALL, SourceFile
 from .stream import Transfer, into_file, into_hash, read_range
 
 _HEADER, _SLOT, _MAGIC = struct.Struct("<8sQQ"), struct.Struct("<Q"), b"IPJRNL1\n"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import email.utils
+import email.message
+import hashlib
 import http.client
 import re
 import ssl
@@ -22,26 +23,33 @@ from .source import SUMS
 from .waiting import answers
 
 _LARGEST_PAGE = 64 << 20
-_TOO_MANY_REQUESTS, _SERVER_ERROR, _REDIRECTS = 429, 500, (301, 302, 303, 307, 308)
+_NO_RANGE, _TOO_MANY_REQUESTS, _SERVER_ERROR, _REDIRECTS = 416, 429, 500, (301, 302, 303, 307, 308)
 _ABSENT, _DENIED = (404, 410), (401, 403)
 # A cache or an upload may hide a file for a moment.
 _TRIES_OF_MISSING = 3
 _AT_ONCE = 8
-_TOTAL = re.compile(r"bytes [0-9]+-[0-9]+/([0-9]+)")
+_TRIES_OF_OTHER = 3
+_FIRST_BYTE, _NO_BYTE = re.compile(r"bytes 0-0/([0-9]+)"), "bytes */0"
+_LONGEST_VERSION = 200
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Headers:
-    """The server's answer about a file: its size in bytes if known, and when it changed, in seconds since 1970."""
+    """The server's answer about a file: its size in bytes if known, and its version."""
 
     size: int | None = None
-    changed: float = 0.0
+    version: str = ""
+    """ETag and Last-Modified; "" without both, so that a change of the file may not show."""
     encoding: str | None = None
     folder: bool = False
     """True if the address redirects to itself with a slash."""
     refusal: PreheatError | None = None
     """Why the server does not give the file."""
+
+
+class _OtherAnswer(http.client.HTTPException):
+    """The server says that all is well, and does not send what was asked for."""
 
 
 class _Redirect(urllib.request.HTTPRedirectHandler):
@@ -140,22 +148,35 @@ class Pages:
             return Headers(refusal=failure)
 
     def _asked(self, path: str) -> Headers:
+        headers = Headers(0)
         try:
             with self._open(path, "HEAD") as answer:
                 headers = _headers(answer, path)
-            if headers.size is not None or headers.folder:
+            # Some servers announce no byte for every HEAD.
+            if headers.size or headers.folder:
                 return headers
         except urllib.error.HTTPError as error:
             if error.code >= _SERVER_ERROR or error.code == _TOO_MANY_REQUESTS or error.code in _REDIRECTS:
                 raise
         # Signed addresses, and some servers, answer only GET.
-        with self._open(path, "GET", Range="bytes=0-0") as answer:
-            return _headers(answer, path)
+        try:
+            with self._open(path, "GET", Range="bytes=0-0") as answer:
+                return _headers(answer, path)
+        except urllib.error.HTTPError as error:
+            if error.code != _NO_RANGE or error.headers.get("Content-Range") != _NO_BYTE:
+                raise
+            error.close()
+            return Headers(0, headers.version or _version(error.headers))
 
     def _open(self, path: str, method: str, **more: str) -> http.client.HTTPResponse:
         headers = {**self._headers, "Accept-Encoding": "identity", **more}
         request = urllib.request.Request(self._url + quote(path), headers=headers, method=method)  # noqa: S310 - the spec takes http(s) only
-        return self._opener.open(request, timeout=self._seconds)
+        answer = self._opener.open(request, timeout=self._seconds)
+        part = answer.status == http.client.PARTIAL_CONTENT and "Range" in more and _FIRST_BYTE.fullmatch(_header(answer, "Content-Range"))
+        if answer.status != http.client.OK and not part:
+            answer.close()
+            raise _OtherAnswer(f"HTTP {answer.status} {answer.reason}, {_header(answer, 'Content-Type')} {_header(answer, 'Content-Range')}".rstrip(", "))
+        return answer
 
     def _ask(self, path: str, question: Callable[[], _T]) -> _T:
         tries = 0
@@ -174,6 +195,9 @@ class Pages:
         if refusal := untrusted(str(getattr(error, "reason", error)), self._url):
             return refusal, 0
         up, most = "check that it is up; the next run continues", self._retries.count
+        if isinstance(error, _OtherAnswer):
+            problem, remedy = "the server answers with something else than this file", "let it answer HEAD and GET with 200, and a range with 206"
+            return PreheatError(Exit.REFUSED, problem, remedy, file=path or self._url, found=str(error)), min(_TRIES_OF_OTHER - 1, most)
         if not isinstance(error, urllib.error.HTTPError):
             reason = str(getattr(error, "reason", error)) or type(error).__name__
             return PreheatError(Exit.SOURCE, "the server did not answer", up, file=path or self._url, found=reason), most
@@ -202,13 +226,22 @@ def context() -> ssl.SSLContext:
 
 
 def _headers(answer: http.client.HTTPResponse, path: str = "") -> Headers:
-    whole = _TOTAL.fullmatch(answer.headers.get("Content-Range", "")) if answer.status == http.client.PARTIAL_CONTENT else None
-    length = whole[1] if whole else answer.headers.get("Content-Length", "")
-    stamp = email.utils.parsedate_tz(answer.headers.get("Last-Modified", ""))
+    part = _FIRST_BYTE.fullmatch(_header(answer, "Content-Range")) if answer.status == http.client.PARTIAL_CONTENT else None
+    length = part[1] if part else _header(answer, "Content-Length")
     encoding = answer.headers.get("Content-Encoding", "identity").lower()
     return Headers(
-        int(length) if length.isascii() and length.isdecimal() else None,
-        email.utils.mktime_tz(stamp) if stamp else 0.0,
+        int(length) if length.isascii() and length.isdecimal() and len(length) <= len(str(1 << 63)) else None,
+        _version(answer.headers),
         None if encoding == "identity" else encoding,
         folder=unquote(urlsplit(answer.url).path).endswith(f"/{path.rpartition('/')[2]}/"),
     )
+
+
+def _header(answer: http.client.HTTPResponse, name: str) -> str:
+    return answer.headers.get(name, "").strip()
+
+
+def _version(headers: email.message.Message) -> str:
+    # A cache may turn a strong tag into a weak one.
+    text = " ".join((headers.get("ETag", "").strip().removeprefix("W/"), headers.get("Last-Modified", "").strip())).strip()
+    return text if len(text) <= _LONGEST_VERSION else hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()

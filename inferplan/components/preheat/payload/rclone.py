@@ -24,6 +24,10 @@ _DIRECTORY_NOT_FOUND, _FILE_NOT_FOUND = 3, 4
 _QUERY = re.compile(r"(https?://[^\s\"'?]+)\?[^\s\"']*")
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 _STAMP = re.compile(r"^[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} +")
+# The headers that --dump adds, each with lines of its own up to the next stamp.
+_DEBUG = re.compile(rf"{_STAMP.pattern}(?:DEBUG|NOTICE) *:(?:(?!{_STAMP.pattern}).*\n?)*", re.MULTILINE)
+_ANSWER = re.compile(r"HTTP/[0-9.]+ ([0-9]{3})[^\r\n]*\r?\n((?:[^\r\n]+\r?\n)*)")
+_OK, _PARTIAL, _REDIRECTS = 200, 206, 300
 
 # Names in a bucket's list (rclone's documentation, "Restricted filenames"): a substitute for each control character and for the
 # parts . and .., with U+201B before a character that is not a substitute.
@@ -60,8 +64,8 @@ class Rclone:
         return self._run(["link", "--expire", "10m", location]).decode().strip().splitlines()[-1]
 
     def stream(self, location: str, offset: int, count: int) -> subprocess.Popen[bytes]:
-        """A running rclone that writes `count` bytes of one file to its stdout."""
-        command = ["rclone", "cat", *self._flags, "--buffer-size", "4M", "--offset", str(offset), "--count", str(count), location]
+        """A running rclone that writes `count` bytes of one file to its stdout, and first the headers of the answer to its stderr."""
+        command = ["rclone", "cat", *self._flags, "--dump", "headers", "--buffer-size", "4M", "--offset", str(offset), "--count", str(count), location]
         # stderr stays small: one line for an error that ends the stream, at most a few for its retries.
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(command, **pipes, env=self._environment, bufsize=0, pipesize=1 << 20)
@@ -128,6 +132,18 @@ class Rclone:
         raise PreheatError(Exit.SOURCE, "the source did not answer as it should", remedy, found=line, transient=True)
 
 
+def other_answer(stderr: bytes, offset: int) -> str:
+    """The last answer that a stream's stderr tells of, if it is neither the file from its byte `offset` nor an error; else ""."""
+    status, headers = ([*_ANSWER.findall(stderr.decode(errors="replace"))] or [("", "")])[-1]
+    lines = {name.lower(): value.strip() for name, _colon, value in (line.partition(":") for line in headers.splitlines())}
+    part = lines.get("content-range", "")
+    if not status or int(status) >= _REDIRECTS or (int(status) == _OK and not offset):
+        return ""
+    if int(status) == _PARTIAL and part.startswith(f"bytes {offset}-"):
+        return ""
+    return f"HTTP {status} {lines.get('content-type', '')} {part}".strip()
+
+
 def http_remote(url: str, authorization: str | None) -> dict[str, str]:
     """The environment that makes REMOTE out of a URL and the value of the Authorization header."""
     remote = {"RCLONE_CONFIG_SOURCE_TYPE": "http", "RCLONE_CONFIG_SOURCE_URL": f"{url.rstrip('/')}/"}
@@ -150,7 +166,7 @@ def key(name: str) -> str:
 
 def last_line(stderr: bytes) -> str:
     """The last message that rclone wrote, in one line, without its time stamp and without any credential."""
-    lines = stderr.decode(errors="replace").strip().splitlines()
+    lines = _DEBUG.sub("", stderr.decode(errors="replace")).strip().splitlines()
     start = max((number for number, line in enumerate(lines) if _STAMP.match(line)), default=0)
     text = _QUERY.sub(r"\1", " ".join(_STAMP.sub("", " ".join(lines[start:])).split()))
     _about, mark, rest = text.partition(" : ")

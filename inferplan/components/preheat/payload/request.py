@@ -35,6 +35,8 @@ class Request:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     allow_pickle: tuple[str, ...] = ()
+    strict: bool = False
+    """True to reject files of unknown kinds, unless `allow_pickle` lists them."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The files of the model, each with its sha256 or ""; only read for kind http."""
     keep: int = 2

@@ -24,8 +24,8 @@ from .manifest import Entry, Manifest, is_silly
 from .progress import Progress, size
 from .request import Request
 from .rounds import ready_state
-from .small_files import SMALL, batches, read_again
-from .source import Source, SourceFile, compare
+from .small_files import batches, read_again
+from .source import SMALL, TWICE, Source, SourceFile, compare, same
 from .stream import Transfer
 
 _READINGS = 3
@@ -58,7 +58,7 @@ def preheat(request: Request, source: Source, progress: Progress, stop: threadin
         manifest, moved = state.manifest, 0
         if manifest is not None:
             # Another model of the same files may allow what this one does not.
-            refuse_pickles(request.final, [entry.path for entry in manifest.entries], request.allow_pickle)
+            refuse_pickles(request.final, [entry.path for entry in manifest.entries], request.allow_pickle, strict=request.strict)
         else:
             manifest = _Preparation(request, source, progress, stop, work).manifest()
             moved = progress.moved
@@ -163,7 +163,7 @@ class _Preparation:
                 if file.size < SMALL:
                     small.append(file)
                 else:
-                    proofs[file.path] = pool.submit(self._verify, file, transfer, reach)
+                    proofs[file.path] = pool.submit(self._verify, file, reach)
 
             for file in staged:
                 begun(file, None)
@@ -173,15 +173,40 @@ class _Preparation:
                 failures = _sort_out(proofs, proven)
                 # One batch at a time: the futures of 100,000 files would take 100 MiB.
                 for batch in batches(small):
-                    second = read_again(transfer, [file for file in batch if not file.has_checksum])
-                    twice = [replace(file, second_sha256=second.get(file.path)) for file in batch]
-                    failures |= _sort_out({file.path: pool.submit(self._verify, file, transfer, None) for file in twice}, proven)
+                    failures |= _sort_out({file.path: pool.submit(self._verify, file, None) for file in batch}, proven)
+                failures |= self._read_again(files, proven, transfer, pool)
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
         return failures
 
-    def _verify(self, file: SourceFile, transfer: Transfer, reach: Reach) -> Entry:
+    def _read_again(
+        self, files: Sequence[SourceFile], proven: dict[str, Entry], transfer: Transfer, pool: ThreadPoolExecutor
+    ) -> dict[str, PreheatError]:
+        """Compare the files that have no checksum with a second reading; returns the transient failures by path.
+
+        It starts after all first readings have ended, so that files that are replaced together at the source never become READY half. One
+        file that differs makes all of them doubtful: a version may be a time in seconds.
+        """
+        twice = [file for file in files if file.path in proven and proven[file.path].evidence in TWICE]
+        failures: dict[str, PreheatError] = {}
+        for batch in [*batches([file for file in twice if file.size < SMALL]), [file for file in twice if file.size >= SMALL]]:
+            small = read_again(transfer, [file for file in batch if file.size < SMALL])
+            copies = {file: proven.pop(file.path) for file in batch}
+
+            def again(file: SourceFile, copy: Entry, sha256: str | None) -> Entry:
+                same(file, "sha256 of a second reading", sha256 or second_sha256(transfer, file), copy.sha256)
+                # A byte may have changed on its way, not at the source.
+                self._check(file)
+                return copy
+
+            proofs = {file.path: pool.submit(again, file, copy, small.get(file.path)) for file, copy in copies.items()}
+            failures |= _sort_out(proofs, proven)
+        for file in twice if failures else ():
+            proven.pop(file.path, None)
+        return failures
+
+    def _verify(self, file: SourceFile, reach: Reach) -> Entry:
         path = self._staging.files / file.path
         readings = count()
 
@@ -190,11 +215,16 @@ class _Preparation:
                 self._progress.expect(file.size)
             return digest(path, counted=self._count, reach=reach, **options)
 
-        sha256, evidence = compare(file, self._source, again=lambda file: second_sha256(transfer, file), read=read)
-        proven = (file.sha256 or file.git_sha1) is not None
-        check_file(path, file.path, self._request.allow_pickle, proven=proven, trusted=self._source.trusted)
+        sha256, evidence = compare(file, self._source, read=read)
+        if evidence not in TWICE:
+            self._check(file)
         path.chmod(0o644)
         return Entry(path=file.path, size=file.size, sha256=sha256, mtime_ns=0, evidence=evidence, origin=file.origin)
+
+    def _check(self, file: SourceFile) -> None:
+        proven = (file.sha256 or file.git_sha1) is not None
+        rules = {"proven": proven, "trusted": self._source.trusted, "strict": self._request.strict}
+        check_file(self._staging.files / file.path, file.path, self._request.allow_pickle, **rules)
 
     def _count(self, read: int) -> None:
         if self._stop.is_set():

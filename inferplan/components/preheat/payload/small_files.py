@@ -13,8 +13,6 @@ from .errors import Exit, PreheatError
 from .source import SourceFile
 from .stream import Transfer
 
-SMALL = 8 << 20
-"""Files of this size in bytes and larger are copied in segments."""
 _BATCH_FILES, _BATCH_BYTES = 5000, 1 << 30
 # The file system writes flushes that wait at the same time together.
 _FLUSHES = 16
@@ -55,7 +53,7 @@ def read_again(transfer: Transfer, files: Sequence[SourceFile]) -> dict[str, str
         size = sum(file.size for file in batch)
         transfer.progress.expect(size)
         source, paths = transfer.source, [file.path for file in batch]
-        sha256s |= source.rclone.sha256s(source.root, paths, streams=transfer.request.streams, alive=lambda: not transfer.halted())
+        sha256s |= source.mover.sha256s(source.root, paths, streams=transfer.request.streams, alive=lambda: not transfer.halted())
         transfer.progress.verified(size, moved=True)
     transfer.check()
     return sha256s
@@ -76,10 +74,10 @@ def batches(files: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
 
 
 def _copy(transfer: Transfer, paths: Sequence[str]) -> str:
-    """Have rclone copy `paths`; its last error, "" for none."""
+    """Have the mover copy `paths`; its last error, "" for none."""
     if not paths:
         return ""
-    problem = transfer.source.rclone.copy(
+    problem = transfer.source.mover.copy(
         transfer.source.root,
         paths,
         transfer.staging.incoming,

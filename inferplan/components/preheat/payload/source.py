@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
 
 from .checksums import Digests, other_part_sizes, part_sizes
 from .errors import Exit, PreheatError
 from .manifest import MARKS, READY, loads
-from .rclone import Rclone
 
 SUMS = "SHA256SUMS"
+SMALL = 8 << 20
+"""Files of this size in bytes and larger are copied in segments."""
+SECOND_READING, NOT_VERIFIABLE = TWICE = ("second reading", "not verifiable")
+"""The evidence for a file without a checksum: it was read twice. Of the second kind its store does not tell whether it changed."""
 _MULTIPART_ETAG = re.compile(r"[0-9a-f]{32}-([1-9][0-9]{0,4})")
 _SUM = re.compile(r"^([0-9a-f]{64}) [ *](?:\./)?(\S.*)$")
 
@@ -26,20 +32,23 @@ class SourceFile:
     sha256: str | None = None
     md5: str | None = None
     git_sha1: str | None = None
-    second_sha256: str | None = None
-    """The sha256 from a second reading at the source, if that is done already."""
+    versioned: bool = True
+    """False if a change of the file at the source may leave its `origin` as it is."""
 
-    @property
-    def has_checksum(self) -> bool:
-        """True if the source publishes a checksum of the bytes."""
-        return not (self.sha256 is None and self.md5 is None and self.git_sha1 is None)
+
+class Mover(Protocol):
+    """Moves files out of a store: rclone, or this program for a mounted directory."""
+
+    def stream(self, location: str, offset: int, count: int) -> subprocess.Popen[bytes]: ...
+    def copy(self, root: str, paths: Iterable[str], into: Path, *, streams: int, alive: Callable[[], bool]) -> str: ...
+    def sha256s(self, root: str, paths: Iterable[str], *, streams: int, alive: Callable[[], bool]) -> dict[str, str]: ...
 
 
 class Source:
-    """A model store. `root` is where rclone finds the model's files, `name` is what messages and READY call it."""
+    """A model store. `root` is where its mover finds the model's files, `name` is what messages and READY call it."""
 
-    def __init__(self, rclone: Rclone, root: str, name: str = "") -> None:
-        self.rclone = rclone
+    def __init__(self, mover: Mover, root: str, name: str = "") -> None:
+        self.mover = mover
         self.root = root.rstrip("/")
         self.name = name or self.root
 
@@ -97,20 +106,19 @@ def parse_sums(text: str) -> dict[str, str]:
     return sums
 
 
-def compare(file: SourceFile, source: Source, *, read: Callable[..., Digests], again: Callable[[SourceFile], str]) -> tuple[str, str]:
-    """The sha256 of the copy of `file`, and the evidence that it equals the file at the source.
+def compare(file: SourceFile, source: Source, *, read: Callable[..., Digests]) -> tuple[str, str]:
+    """The sha256 of the copy of `file`, and the evidence that it equals the file at the source, one of TWICE if only a second reading can tell.
 
-    `read` digests the copy; `again` reads the file at the source a second time and returns its sha256. Raises
-    PreheatError(REFUSED) when the copy differs.
+    `read` digests the copy. Raises PreheatError(REFUSED) when the copy differs.
     """
     if file.sha256 is not None:
-        return _same(file, "sha256", file.sha256, read().sha256), "sha256"
+        return same(file, "sha256", file.sha256, read().sha256), "sha256"
     for name, evidence, kind in (("git_sha1", "git-sha1", "git blob sha1"), ("md5", "md5", "md5")):
         if (expected := getattr(file, name)) is not None:
             digests = read(**{name: True})
-            _same(file, kind, expected, getattr(digests, name))
+            same(file, kind, expected, getattr(digests, name))
             return digests.sha256, evidence
-    tag = "" if file.second_sha256 else source.etag(file.path) or ""
+    tag = "" if file.size < SMALL else source.etag(file.path) or ""
     multipart = _MULTIPART_ETAG.fullmatch(tag)
     count = int(multipart[1]) if multipart else 0
     digests = read(parts=part_sizes(file.size, count))
@@ -119,10 +127,11 @@ def compare(file: SourceFile, source: Source, *, read: Callable[..., Digests], a
     rare = other_part_sizes(file.size, count)
     if rare and tag in read(parts=rare).etags:
         return digests.sha256, "etag"
-    return _same(file, "sha256 of a second reading", file.second_sha256 or again(file), digests.sha256), "second reading"
+    return digests.sha256, SECOND_READING if file.versioned else NOT_VERIFIABLE
 
 
-def _same(file: SourceFile, kind: str, expected: str, actual: str | None) -> str:
+def same(file: SourceFile, kind: str, expected: str, actual: str | None) -> str:
+    """`expected`, if `actual` equals it. Raises PreheatError."""
     if expected == actual:
         return expected
     remedy = "the bytes changed on their way or are damaged at the source: upload the file again; if the bucket uses SSE-KMS, "

@@ -18,7 +18,7 @@ from .certificates import untrusted
 from .errors import Exit, PreheatError, Retries, Stopped
 from .lease import Lease
 from .progress import Progress
-from .rclone import last_line
+from .rclone import last_line, other_answer
 from .request import Request
 from .source import Source
 from .staging import Staging
@@ -27,6 +27,7 @@ _MOST = 1 << 20
 # A file system that cannot be spliced into, or a kernel that forbids it; macOS has no splice at all.
 _NO_SPLICE = (errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP)
 _POLL_MILLISECONDS = 250
+_TRIES_OF_OTHER = 3
 
 Pull = Callable[[int, int, int], int]
 """Takes bytes from a pipe, at most so many, for a position of the file: returns how many it took, 0 at the pipe's end."""
@@ -65,51 +66,67 @@ def read_range(transfer: Transfer, path: str, offset: int, count: int, pull: Pul
     """
     tries, retries = 0, transfer.retries
     while count:
-        done, problem = _try(transfer, path, offset, count, pull)
+        done, problem, most = _try(transfer, path, offset, count, pull)
         offset, count = offset + done, count - done
         if not count:
             return
         if refusal := untrusted(problem, transfer.source.name):
             raise refusal
         tries = 1 if done else tries + 1
-        if tries > retries.count:
+        if tries > most:
             remedy = "check that it is up and that the key may read it; what has arrived stays, the next run continues"
             facts = {"file": path, "expected": f"{count} more bytes", "found": problem}
             raise PreheatError(Exit.SOURCE, "the source stopped sending", remedy, **facts, transient=True)
         retries.wait(tries, f"{path} from byte {offset}", problem, transfer.halted)
 
 
-def _try(transfer: Transfer, path: str, offset: int, count: int, pull: Pull) -> tuple[int, str]:
-    """One try: how many bytes arrived, and why not all."""
+def _try(transfer: Transfer, path: str, offset: int, count: int, pull: Pull) -> tuple[int, str, int]:
+    """One try: how many bytes arrived, why not all, and how often to try again without one."""
     if transfer.halted():
         raise Stopped
-    silence = transfer.request.stall_seconds
-    process = transfer.source.rclone.stream(transfer.source.location(path), offset, count)
+    silence, most = transfer.request.stall_seconds, transfer.retries.count
+    process = transfer.source.mover.stream(transfer.source.location(path), offset, count)
     if process.stdout is None or process.stderr is None:
-        raise RuntimeError("rclone was started without pipes")
+        raise RuntimeError("the mover was started without pipes")
     out = process.stdout.fileno()
     poll = select.poll()
     poll.register(out, select.POLLIN)
-    done, since = 0, time.monotonic()
+    done, since, answer = 0, time.monotonic(), b""
     try:
         while done < count:
             if transfer.halted():
                 raise Stopped
             if not poll.poll(_POLL_MILLISECONDS):
                 if time.monotonic() - since > silence:
-                    return done, f"no byte for {silence:.0f} s"
+                    return done, f"no byte for {silence:.0f} s", most
                 continue
+            if not done:
+                # The headers are there before the first byte.
+                answer = _available(process.stderr.fileno())
+                if other := other_answer(answer, offset):
+                    return 0, f"the server answers a range with something else: {other}", min(_TRIES_OF_OTHER - 1, most)
             size = pull(out, min(_MOST, count - done), offset + done)
             if not size:
-                return done, last_line(process.stderr.read()) or "the stream ended early"
+                return done, last_line(answer + process.stderr.read()) or "the stream ended early", most
             done, since = done + size, time.monotonic()
-        return done, ""
+        return done, "", most
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         process.stdout.close()
         process.stderr.close()
         process.wait()
+
+
+def _available(fd: int) -> bytes:
+    """Read the bytes that a pipe holds now."""
+    os.set_blocking(fd, False)
+    try:
+        return os.read(fd, _MOST)
+    except BlockingIOError:
+        return b""
+    finally:
+        os.set_blocking(fd, True)
 
 
 def into_file(fd: int) -> Pull:

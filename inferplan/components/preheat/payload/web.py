@@ -1,7 +1,7 @@
 """Models on an HTTP(S) server.
 
 The files are those of the request, else those of a SHA256SUMS file, else the links of the server's index pages (pages.py, index.py). Each is
-asked for its headers by name, again where that may help. What the server says is not believed: a body that is cut off, compressed or
+asked for its headers by name, again where that may help; its ETag, Last-Modified and length are its version. What the server says is not believed: a body that is cut off, compressed or
 a web page, and a list that may continue elsewhere, end the run. A server that ignores ranges is rejected for large files, because
 nothing could be resumed.
 """
@@ -29,6 +29,7 @@ class WebSource(Source):
 
     def __init__(self, rclone: Rclone, pages: Pages, request: Request) -> None:
         super().__init__(rclone, REMOTE, request.root)
+        self._rclone = rclone
         self._request_sums = dict(request.files)
         self._pages = pages
         self._headers: dict[str, Headers] = {}
@@ -39,7 +40,13 @@ class WebSource(Source):
         sums = self._request_sums or self._sums()
         self._headers = self._pages.headers(sorted(sums)) if sums else self._pages.walk()
         files = [
-            SourceFile(path=path, size=each.size or 0, origin=f"{each.size}:{each.changed:.0f}", sha256=sums.get(path) or None)
+            SourceFile(
+                path=path,
+                size=each.size or 0,
+                origin=f"{each.size}:{each.version}",
+                sha256=sums.get(path) or None,
+                versioned=bool(each.version),
+            )
             for path, each in sorted(self._headers.items())
         ]
         if not sums:
@@ -83,7 +90,7 @@ class WebSource(Source):
             return
         location, half = self.location(largest.path), _PROBE // 2
         for _ in range(_PROBES):
-            whole, part = (self.rclone.read(location, offset=at, count=_PROBE - at) for at in (0, half))
+            whole, part = (self._rclone.read(location, offset=at, count=_PROBE - at) for at in (0, half))
             if part == whole[half:]:
                 self._ranges = True
                 return
