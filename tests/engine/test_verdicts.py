@@ -1,5 +1,5 @@
-"""The report on one-line changes, from the CLI's preview of the deployed stack: as severe as the
-report on `inferplan plan --against`.
+"""The report on one-line changes, from the CLI's preview of the deployed stack: the same steps,
+verdict and risks as from `inferplan plan --against`.
 """
 
 from __future__ import annotations
@@ -7,7 +7,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from inferplan.review.reading.reader import read_bytes
 from inferplan.review.report import make_report
 from inferplan.review.verdict import RISKY
 from inferplan.stackfile.reader import read_stack
+from tests.engine.own_project import own_project
 from tests.engine.requirement import needs_pulumi
 from tests.review.verdicts.change import (
     OTHER_SEED,
@@ -34,20 +37,22 @@ from tests.review.verdicts.change import (
 
 pytestmark = [pytest.mark.engine, pytest.mark.cluster, needs_pulumi]
 
-STACK = "local"
 PASSPHRASE = "inferplan-example"  # noqa: S105 - public, in the README
-_EVERY = 12
-"""Of so many changes, one is tried by default; `make test-full` tries all."""
+# A stack that is deployed, and the example whose text and changes it has: of so many of those one
+# is tried by default, and of so many `make test-full` tries one.
+STACKS = {"local": ("local", 20, 1), "onprem": ("onprem", 9, 1), "rack-2-b3": ("local", 40, 4)}
 
 
 class Deployed:
-    """The stack `local` on a simulated cluster under the CLI, at the text that a change starts
-    from.
-    """
+    """A stack on a simulated cluster under the CLI, at the text that a change starts from."""
 
-    def __init__(self, directory: Path, cluster: Cluster) -> None:
+    def __init__(self, stack: str, directory: Path, cluster: Cluster) -> None:
         (directory / "backend").mkdir()
-        self._file = directory / f"Pulumi.{STACK}.yaml"
+        self.stack, self._cluster = stack, cluster
+        # A project of its own: `pulumi stack init` writes a file for a stack that has none.
+        self._project = own_project(directory)
+        self._file = self._project / "stacks" / f"Pulumi.{stack}.yaml"
+        self._file.write_text("config: {}\n")
         self._text = ""
         self._environment = {
             **os.environ,
@@ -59,14 +64,16 @@ class Deployed:
         }
         # What the bases of changes declare besides Kubernetes' own kinds.
         assert installer(cluster, silent)("monitoring.coreos.com")
-        self._run("stack", "init", STACK)
+        self._run("stack", "init", stack)
 
     def preview_of(self, change: Change) -> Preview:
         """The CLI's preview of `change`, after an update to the text before it."""
-        before = edited(text_of(STACK), *change.given) if change.given else text_of(STACK)
+        text = simulated_text(change.stack)
+        before = edited(text, *change.given) if change.given else text
         if before != self._text:
             self._file.write_text(before)
-            self._run("up", *self._options, "--yes", "--skip-preview")
+            with self._ingress_controller():
+                self._run("up", *self._options, "--yes", "--skip-preview")
             self._text = before
         self._file.write_text(self._after(before, change))
         return read_bytes(
@@ -75,14 +82,41 @@ class Deployed:
                 *self._options,
                 "--json",
                 "--policy-pack",
-                "inferplan/policies",
+                str(ROOT / "inferplan" / "policies"),
                 check=False,
             )
         )
 
+    @contextmanager
+    def _ingress_controller(self) -> Iterator[None]:
+        """Give each Ingress an address until the block ends, which the provider waits for."""
+        done, path = threading.Event(), "/apis/networking.k8s.io/v1/ingresses"
+
+        def admit() -> None:
+            with closing(self._cluster.api()) as api:
+                while not done.wait(0.5):
+                    for each in api.request("GET", path)["items"]:
+                        name = (
+                            f"{each['metadata']['namespace']}/ingresses/{each['metadata']['name']}"
+                        )
+                        api.request(
+                            "PATCH",
+                            f"/apis/networking.k8s.io/v1/namespaces/{name}/status",
+                            {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}},
+                            media="application/merge-patch+json",
+                        )
+
+        controller = threading.Thread(target=admit)
+        controller.start()
+        try:
+            yield
+        finally:
+            done.set()
+            controller.join()
+
     @property
     def _options(self) -> tuple[str, ...]:
-        return ("--stack", STACK, "--config-file", str(self._file), "--non-interactive")
+        return ("--stack", self.stack, "--non-interactive")
 
     def _after(self, before: str, change: Change) -> str:
         if change.new != "@other-seed":
@@ -96,7 +130,12 @@ class Deployed:
     def _run(self, *arguments: str, check: bool = True) -> bytes:
         command = ["pulumi", *arguments]
         done = subprocess.run(
-            command, cwd=ROOT, env=self._environment, capture_output=True, timeout=500, check=False
+            command,
+            cwd=self._project,
+            env=self._environment,
+            capture_output=True,
+            timeout=500,
+            check=False,
         )
         assert done.returncode == 0 or (done.stdout and not check), (
             done.stdout + done.stderr
@@ -104,36 +143,76 @@ class Deployed:
         return done.stdout
 
 
+def simulated_text(example: str) -> str:
+    """The text of an example whose cluster and pools are simulated, so that its keys may be public."""
+    text = text_of(example)
+    for existing in ("provider: existing, context: onprem", "provider: existing"):
+        text = text.replace(existing, "provider: simulated")
+    # The existing cluster has nodes besides its accelerators.
+    system = "    system: {provider: simulated, nodes: 2}\n"
+    return text if system[:11] in text else text.replace("nodePools:\n", f"nodePools:\n{system}")
+
+
 @pytest.fixture(scope="module")
-def deployed(tmp_path_factory) -> Iterator[Deployed]:
-    directory = tmp_path_factory.mktemp("verdicts")
+def deployed(tmp_path_factory) -> Iterator[Callable[[str], Deployed]]:
+    """Deploys a stack unless it is the last that was deployed; only that one has a cluster."""
+    current: list[Deployed] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("INFERPLAN_STATE_DIR", str(directory / "state"))
         patch.chdir(ROOT)
-        yield Deployed(directory, start(STACK))
-        delete(STACK)
+
+        def deploy(stack: str) -> Deployed:
+            if [each.stack for each in current] != [stack]:
+                clear()
+                directory = tmp_path_factory.mktemp("verdicts")
+                patch.setenv("INFERPLAN_STATE_DIR", str(directory / "state"))
+                current.append(Deployed(stack, directory, start(stack)))
+            return current[0]
+
+        def clear() -> None:
+            while current:
+                delete(current.pop().stack)
+
+        yield deploy
+        clear()
 
 
-def _local(name: str) -> Iterator[object]:
-    """The changes of the stack in the order of their base, so that few updates are needed."""
-    chosen = sorted(
-        (each for each in changes_in(name) if each.stack == STACK),
-        key=lambda each: each.given or (),
-    )
-    for index, each in enumerate(chosen):
-        sampled = index % _EVERY == 0 or os.environ.get("INFERPLAN_ALL_VERDICTS")
-        yield pytest.param(each, id=str(each), marks=() if sampled else (pytest.mark.full,))
+def cases() -> Iterator[object]:
+    """The changes of each stack in the order of their base, so that few updates are needed."""
+    for stack, (example, sampled, in_full) in STACKS.items():
+        chosen = sorted(
+            (
+                each
+                for name in ("risky", "harmless")
+                for each in changes_in(name)
+                # A simulated cluster has no context that could change.
+                if each.stack == example and "context: onprem" not in each.old
+            ),
+            key=lambda each: each.given or (),
+        )
+        for index, each in enumerate(chosen):
+            always = index % sampled == 0 or os.environ.get("INFERPLAN_ALL_VERDICTS")
+            marks = () if always else (pytest.mark.full,)
+            if always or index % in_full == 0:
+                yield pytest.param(stack, each, id=f"{stack}: {each}", marks=marks)
 
 
-@pytest.mark.parametrize("change", [*_local("risky"), *_local("harmless")])
-def test_the_report_on_a_preview_of_the_cli_agrees_with_that_on_a_plan(deployed, change):
-    under_the_cli, planned = (
-        make_report([deployed.preview_of(change)]),
-        make_report([preview_of(change)]),
-    )
-    live, plan = under_the_cli.stacks[0], planned.stacks[0]
+@pytest.mark.parametrize(("stack", "change"), list(cases()))
+def test_the_report_on_a_preview_of_the_cli_agrees_with_that_on_a_plan(deployed, stack, change):
+    preview = deployed(stack).preview_of(change)
+    offline = preview_of(change, stack=stack, read=simulated_text)
+    assert _steps(preview) == _steps(offline)
+    live, plan = make_report([preview]).stacks[0], make_report([offline]).stacks[0]
     assert _serious(live) == _serious(plan), json.dumps([_said(live), _said(plan)], indent=1)
     assert (live.rank <= RISKY) is (plan.rank <= RISKY)
+
+
+def _steps(preview: Preview) -> set[tuple[str, str]]:
+    """What changes, by URN; the provider is the engine's own concern."""
+    return {
+        (each.op, each.urn)
+        for each in preview.steps
+        if each.op != "same" and not each.type.startswith("pulumi:")
+    }
 
 
 def _serious(report) -> set[tuple[int, str, str]]:

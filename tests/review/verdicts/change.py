@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -82,27 +83,29 @@ def edited(text: str, old: str, new: str) -> str:
     return after
 
 
-def preview_of(each: Change) -> Preview:
-    """The preview of `each` as `inferplan plan --against` writes it and the report reads it."""
-    return read_bytes(events_of(each))
+def preview_of(each: Change, *, stack: str = "", read: Callable[[str], str] = text_of) -> Preview:
+    """The preview of `each` as `inferplan plan --against` writes it and the report reads it;
+    `stack` is another name for the stack whose text `read` returns.
+    """
+    return read_bytes(events_of(each, stack=stack, read=read))
 
 
-def events_of(each: Change) -> bytes:
+def events_of(each: Change, *, stack: str = "", read: Callable[[str], str] = text_of) -> bytes:
     from inferplan.planning.policy_check import judge
     from inferplan.planning.violation_formats import packs, policy_events
     from inferplan.pulumi_engine.plan.events import events_of as events
     from inferplan.pulumi_engine.plan.events import to_ndjson
     from inferplan.pulumi_engine.plan.steps import make_plan
 
-    before = text_of(each.stack)
+    stack, before = stack or each.stack, read(each.stack)
     if each.given:
         before = edited(before, *each.given)
     if each.new == "@other-seed":
-        head = recorded(each.stack, before, OTHER_SEED)
+        head = recorded(stack, before, OTHER_SEED)
     else:
         after = edited(before, each.old, each.new)
-        head = recorded(each.stack, edited(after, *each.also) if each.also else after)
-    states = make_plan(recorded(each.stack, before)).states
+        head = recorded(stack, edited(after, *each.also) if each.also else after)
+    states = make_plan(recorded(stack, before)).states
     plan = make_plan(head, states)
     report = judge(head, ROOT)
     return to_ndjson(
