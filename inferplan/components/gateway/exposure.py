@@ -19,6 +19,7 @@ from inferplan.components.gateway.routes import GRPC_METHODS, GRPC_SERVICE
 from inferplan.components.gateway.spec import GatewaySpec, NginxGatewaySpec
 from inferplan.components.handles import GatewayRequirements
 from inferplan.components.kubernetes import CustomResource, core, meta, networking
+from inferplan.kube.quantity import bytes_of
 
 SERVICE_PORT = 80
 
@@ -110,7 +111,9 @@ def _annotated(
 def _ingress_metadata(
     metadata: meta.ObjectMetaArgsDict, spec: NginxGatewaySpec, access: IngressAccess
 ) -> meta.ObjectMetaArgsDict:
-    annotations = {}
+    annotations = access.limits(
+        read_seconds=spec.read_timeout_seconds, body_bytes=bytes_of(spec.max_body_size)
+    )
     if access.tls is not None and access.tls.cluster_issuer is not None:
         annotations["cert-manager.io/cluster-issuer"] = access.tls.cluster_issuer
     if access.alb is not None:

@@ -28,6 +28,11 @@ def _reject_address(host: str) -> Iterator[str]:
         )
 
 
+# The class of ingress-nginx, whose defaults end calls after 60 s and deny bodies above 1 MB
+# (kubernetes/ingress-nginx docs/user-guide/nginx-configuration/annotations.md, read 2026-11).
+_INGRESS_NGINX = "nginx"
+_NGINX_PROXY = "nginx.ingress.kubernetes.io/proxy-"
+
 PublicHost = Annotated[DnsName, checked(_reject_address)]
 
 
@@ -163,6 +168,21 @@ class IngressAccess(Access):
     host: str
     tls: TlsSpec | None
     alb: IngressBalancer | None
+
+    def limits(self, *, read_seconds: int, body_bytes: int) -> dict[str, str]:
+        """Return the annotations that raise the limits of the class's controller to the gateway's;
+        {} if the controller is not known.
+        """
+        if self.alb is not None or self.ingress_class != _INGRESS_NGINX:
+            return {}
+        values = {
+            "read-timeout": read_seconds,
+            "send-timeout": read_seconds,
+            "body-size": body_bytes,
+            "buffering": "off",
+            "request-buffering": "off",
+        }
+        return {f"{_NGINX_PROXY}{name}": str(value) for name, value in values.items()}
 
     @property
     def entry_point(self) -> str:

@@ -14,6 +14,7 @@ from inferplan.components.gateway.exposure_spec import (
     ExposureFields,
     GatewayApiAccess,
     GatewayParent,
+    IngressAccess,
     PublicHost,
     TlsSpec,
     access_of,
@@ -24,6 +25,7 @@ from inferplan.components.spec import Bytes, PinnedImage, Spec, checked, rule
 from inferplan.images.catalogue import default_image
 from inferplan.kube.facts import GatewayFacts
 from inferplan.kube.names import EPHEMERAL_STORAGE
+from inferplan.kube.quantity import bytes_of
 
 DEFAULT_IMAGE = default_image("gateway")
 PROXY_REQUESTS = {"cpu": "250m", "memory": "128Mi", EPHEMERAL_STORAGE: "64Mi"}
@@ -118,9 +120,6 @@ class GatewayFields(Spec):
     """Reports the requests of each model to Prometheus."""
     has_public_routes: ClassVar[bool] = False
     """Reads the model from request bodies at /v1, and serves public routes there."""
-    differences: ClassVar[tuple[str, ...]] = ()
-    """Differences from the nginx implementation, one sentence each, for the plan."""
-
     cors: CorsSpec | None = None
     read_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 2000
     """Read timeout: seconds without data from the model."""
@@ -165,6 +164,13 @@ class GatewayFields(Spec):
     def pod_requests(self) -> list[Mapping[str, str]]:
         """The requests of each pod that the gateway starts; empty if it starts none."""
         return []
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """What the plan notes: differences from the nginx implementation, and what is configured
+        elsewhere, one sentence each.
+        """
+        return ()
 
 
 class NginxGatewaySpec(ExposureFields, GatewayFields):
@@ -212,6 +218,22 @@ class NginxGatewaySpec(ExposureFields, GatewayFields):
     def pod_requests(self) -> list[Mapping[str, str]]:
         return [PROXY_REQUESTS] * self.replicas
 
+    @property
+    def differences(self) -> tuple[str, ...]:
+        access, body = self.access, bytes_of(self.max_body_size)
+        if not isinstance(access, IngressAccess) or access.alb is not None:
+            return ()
+        if access.limits(read_seconds=self.read_timeout_seconds, body_bytes=body):
+            return ()
+        return (
+            (
+                f"the controller of the {access.entry_point} has limits of its own, often 60 s without"
+                f" data and 1 MB for a body. Set them to {self.read_timeout_seconds} s"
+                f" (readTimeoutSeconds) and {self.max_body_size} (maxBodySize), or it cuts long answers"
+                " and denies large prompts."
+            ),
+        )
+
     @rule
     def _check_waits(self) -> Iterator[str]:
         if self.start_wait_seconds > self.read_timeout_seconds:
@@ -242,7 +264,9 @@ class EnvoyGatewaySpec(GatewayFields):
     their own namespace.
     """
 
-    differences: ClassVar[tuple[str, ...]] = ENVOY_DIFFERENCES
+    @property
+    def differences(self) -> tuple[str, ...]:
+        return ENVOY_DIFFERENCES
 
     implementation: Literal["envoyGateway"]
     exposure: Literal["gatewayApi"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from inferplan.components.gateway.gateway import GATEWAY_PODS
+from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.handles import EndpointProtocol
 from tests.unit.gateway.declared import OPENAI, declare, endpoint, pod_of
 
+INGRESS = "kubernetes:networking.k8s.io/v1:Ingress"
 ARN = "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000"
 BALANCED = {
     "alb": {"tls": None, "ingressClassName": "alb", "alb": {"certificateArn": ARN}},
@@ -175,3 +177,29 @@ def test_grpc_opens_a_port_a_path_and_an_edge_and_only_then():
         "http"
     ]["paths"]
     assert [each["path"] for each in paths] == ["/", "/inference.GRPCInferenceService"]
+
+
+def test_ingress_nginx_gets_the_limits_of_the_gateway_and_other_classes_a_note():
+    written = {"readTimeoutSeconds": 1500, "maxBodySize": "32Mi"}
+    [ingress] = declare(ingressClassName="nginx", **written).of_type(INGRESS)
+    annotations = ingress.inputs["metadata"]["annotations"]
+    prefix = "nginx.ingress.kubernetes.io/proxy-"
+    assert {
+        key.removeprefix(prefix): value for key, value in annotations.items() if prefix in key
+    } == {
+        "read-timeout": "1500",
+        "send-timeout": "1500",
+        "body-size": str(32 * 2**20),
+        "buffering": "off",
+        "request-buffering": "off",
+    }
+    tls = {"host": "llm.test", "tls": {"secretName": "llm-tls"}}
+    assert NginxGatewaySpec.model_validate({**tls, "ingressClassName": "nginx"}).differences == ()
+    for name in (None, "traefik", "haproxy"):
+        spec = NginxGatewaySpec.model_validate({**tls, **written, "ingressClassName": name})
+        [note] = spec.differences
+        assert all(text in note for text in (spec.access.entry_point, "1500 s", "32Mi"))
+        [ingress] = declare(ingressClassName=name, **written).of_type(INGRESS)
+        assert list(ingress.inputs["metadata"]["annotations"]) == ["pulumi.com/skipAwait"]
+    alb = NginxGatewaySpec.model_validate({"host": "llm.test", **BALANCED["alb"]})
+    assert alb.differences == ()
