@@ -45,6 +45,16 @@ def explain(error: Exception) -> int:
     return FAILED
 
 
+def is_unexpected(error: Exception) -> bool:
+    """True if `error` is none of those that commands raise on purpose."""
+    from inferplan.documents.errors import InvalidStack
+    from inferplan.errors import OperationError, RehearsalError
+
+    return not isinstance(
+        error, (typer.TyperException, OperationError, RehearsalError, InvalidStack)
+    )
+
+
 def _usage(error: typer.TyperException) -> str:
     """The message of `error`, which typer raised about the command line, with the remedy."""
     text = " ".join(getattr(error, "format_message", error.__str__)().split())

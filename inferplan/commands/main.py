@@ -5,6 +5,7 @@ around all of them.
 import copy
 import gc
 import io
+import logging
 import os
 import shlex
 import signal
@@ -12,12 +13,20 @@ import sys
 import threading
 from collections.abc import Sequence
 from importlib import import_module
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from inferplan.commands.failures import BAD_INPUT, FAILED, INTERRUPTED, TERMINATED, explain
+from inferplan.commands.failures import (
+    BAD_INPUT,
+    FAILED,
+    INTERRUPTED,
+    TERMINATED,
+    explain,
+    is_unexpected,
+)
 from inferplan.tables import table
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -137,6 +146,8 @@ def main() -> None:
         run()
     except SystemExit as ended:
         code = ended.code
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # only a moment is left
     atexit._run_exitfuncs()  # noqa: SLF001 - what the interpreter does before it destroys its objects; there is no public name
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -146,24 +157,40 @@ def main() -> None:
     os._exit(code if isinstance(code, int) else FAILED if code else 0)
 
 
-def _handle_termination() -> threading.Event:
-    """Make SIGTERM and a closed terminal raise Terminated, which sets the returned event. A second
-    signal must not cut off what is being finished.
+def _handle_signals() -> tuple[threading.Event, threading.Event]:
+    """Make SIGTERM and a closed terminal raise Terminated, and Ctrl-C KeyboardInterrupt. The first
+    returned event is set by each of them, the second by the former. A second SIGTERM must not cut
+    off what is being finished.
     """
-    terminated = threading.Event()
+    ended, terminated = threading.Event(), threading.Event()
 
-    def end(*_: object) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        _end(ended)
+        signal.default_int_handler(number, frame)
+
+    def terminate(*_: object) -> None:
         if not terminated.is_set():
             from inferplan.errors import Terminated
 
+            _end(ended)
             terminated.set()
             raise Terminated
 
     if threading.current_thread() is threading.main_thread():
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, interrupt)
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-                signal.signal(number, end)
-    return terminated
+                signal.signal(number, terminate)
+    return ended, terminated
+
+
+def _end(ended: threading.Event) -> None:
+    """Set `ended`, and keep other threads and event loops from printing what the end did to them."""
+    ended.set()
+    threading.excepthook = sys.unraisablehook = lambda _: None
+    for name in ("asyncio", "concurrent.futures"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
@@ -172,7 +199,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
     0 done, 1 failed or blocked, 2 bad input, 3 something is not as declared, 130 interrupted
     (Ctrl-C), 143 terminated (SIGTERM, or the terminal was closed).
     """
-    terminated = _handle_termination()
+    ended, terminated = _handle_signals()
     gc.set_threshold(*COLLECTOR)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -188,8 +215,13 @@ def run(arguments: Sequence[str] | None = None) -> None:
         code = typer.main.get_command(_app())(
             args=line or ["--help"], prog_name="inferplan", standalone_mode=False
         )
+    except KeyboardInterrupt:  # before or after typer runs the command
+        code = INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the guard: whatever happens, a person reads a sentence
-        sys.exit(explain(error))
+        # Imports, C extensions and event loops turn an interrupt into an error of their own.
+        if not (ended.is_set() and is_unexpected(error)):
+            sys.exit(explain(error))
+        code = INTERRUPTED
     if code == INTERRUPTED:
         from inferplan.commands.screen import say
 

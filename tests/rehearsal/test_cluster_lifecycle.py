@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from inferplan.rehearsal.cluster import delete, start, status
 from inferplan.rehearsal.cluster.components import COMPONENTS
 from inferplan.rehearsal.cluster.processes import end, running
 
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.cluster
 
 
@@ -105,3 +108,18 @@ def test_deleting_one_of_two_clusters_keeps_the_other(cluster):
 def test_name_that_cannot_be_a_directory_is_rejected(name):
     with pytest.raises(ClusterError, match="is not a valid name of a simulated cluster"):
         start(name)
+
+
+@pytest.mark.usefixtures("own_state")
+def test_a_cluster_starts_on_a_machine_without_a_default_route():
+    # An offline laptop: kube-apiserver finds no address of its own there.
+    program = (
+        "from tests.dataplane.gateway.pod import loopback_up; loopback_up(); "
+        "from inferplan.rehearsal.cluster import delete, start; "
+        "print(start('offline').version); delete('offline')"
+    )
+    command = ["unshare", "--net", sys.executable, "-c", program]
+    if subprocess.run([*command[:2], "true"], check=False, capture_output=True).returncode:
+        pytest.skip("a network of its own needs root and the right to make namespaces")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "v1.34.4\n"), done.stderr

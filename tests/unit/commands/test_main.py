@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -266,3 +267,36 @@ def test_the_process_ends_with_the_code_of_the_command_its_output_and_its_exit_f
             done.stdout.startswith(out),
             done.stdout.endswith("cleaned\n"),
         ) == (code, True, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "raised",
+    [
+        "raise KeyboardInterrupt",
+        # What an import and an event loop make of an interrupt.
+        "raise ImportError('Terminated')",
+        "from asyncio import InvalidStateError; raise InvalidStateError('invalid state')",
+        "import threading; threading.Thread(target=lambda: 1 / 0).start()",
+    ],
+)
+def test_an_interrupt_ends_in_one_line_whatever_it_became(number, raised):
+    program = (
+        "import os, sys\n"
+        "from inferplan.commands import main\n"
+        "from inferplan.commands.validate import schema\n"
+        "def command():\n"
+        f"    try: os.kill(os.getpid(), {number.value})\n"
+        "    except BaseException:\n"
+        f"        {raised}\n"
+        "        raise\n"
+        "schema.command = command\n"
+        "main.run(['schema'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == (130 if number == signal.SIGINT else 143), done.stderr
+    assert done.stderr == (
+        "inferplan: interrupted; what was done stays. To continue, run: inferplan schema\n"
+    )
