@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from inferplan.components.gateway.exposure_spec import GATEWAY
 from inferplan.components.gateway.routes import ONE_ADDRESS, public_path
 from inferplan.components.handles import Endpoint, ModelTensors, ProtocolKind, Tensor, TextTensors
 from inferplan.documents.errors import unknown
 from inferplan.errors import OperationError, RequestError
 from inferplan.workspace import kubectl
-from inferplan.workspace.contract import Contract
+from inferplan.workspace.contract import Contract, contract_of
 from inferplan.workspace.keys import newest_key
 from inferplan.workspace.workspace import Workspace
 
@@ -235,10 +236,13 @@ def check_reachable(workspace: Workspace, gateway: str | None) -> None:
                 " containers, so no model answers there. Forward the gateway of a real cluster,"
                 " and add --gateway URL"
             )
+        contract = contract_of(workspace.settings)
+        grpc = " 8082:8082" if contract.grpc else ""
+        context = f" --context {workspace.context}" if workspace.context else ""
         raise OperationError(
-            f"the gateway of {stack} answers inside its cluster only. Forward it with: kubectl -n"
-            f" {workspace.settings.namespace} port-forward service/gateway 8080:80 8082:8082, and"
-            " add --gateway http://127.0.0.1:8080"
+            f"the gateway of {stack} answers inside its cluster only. Forward it with: kubectl"
+            f"{context} -n {workspace.settings.namespace} port-forward service/{GATEWAY}"
+            f" 8080:80{grpc}, and add --gateway http://127.0.0.1:8080"
         )
 
 

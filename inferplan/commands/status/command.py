@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.text import Text
@@ -145,7 +146,7 @@ def _tables(state: StackState) -> Iterator[tuple[str, tuple[str, ...], list[Row]
     )
     yield (
         "models",
-        ("model", "engine", "pool", "replicas ready", "endpoint"),
+        ("model", "engine", "pool", "replicas ready", _endpoint_title(state.models)),
         [row for each in state.models for row in _model(each)],
     )
     columns = ("store", "kind", "location", "state")
@@ -192,6 +193,14 @@ def _accelerators(row: PoolRow) -> tuple[str, str]:
 
 def _state(state: str) -> Text:
     return Text(state, style=_COLOURS.get(state, "yellow"))
+
+
+def _endpoint_title(rows: Iterable[ModelRow]) -> str:
+    hosts = {urlsplit(row.endpoint).hostname or "" for row in rows}
+    # The name of a Service alone resolves in its namespace only.
+    return (
+        "endpoint, inside the namespace" if any("." not in each for each in hosts) else "endpoint"
+    )
 
 
 def _model(row: ModelRow) -> Iterator[Row]:
