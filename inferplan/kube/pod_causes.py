@@ -22,7 +22,7 @@ def pods_cause(pods: Iterable[Object]) -> str:
 
 
 def pod_cause(pod: Object) -> str:
-    """What keeps `pod` from running: its eviction, a container that cannot start, or the newest end
+    """Return what keeps `pod` from running: its eviction, a container that cannot start, or the newest end
     of one; "" if its status does not say. The scheduler's message is not part of it.
     """
     if is_true(pod, "Ready"):

@@ -167,7 +167,7 @@ class GatewayFields(Spec):
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """What the plan notes: differences from the nginx implementation, and what is configured
+        """Notes for the plan: differences from the nginx implementation, and what is configured
         elsewhere, one sentence each.
         """
         return ()
