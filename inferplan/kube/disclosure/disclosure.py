@@ -124,6 +124,7 @@ def hidden_values(value: Any, shown: Any) -> set[str]:
     return hidden
 
 
+@cache
 def shown_key(key: str) -> str:
     """The key of a map: hidden if it looks random, as keys of API consumers do."""
     return (

@@ -5,7 +5,7 @@ how the run ended.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from sys import intern
 from typing import Any, TypeVar
 
@@ -127,7 +127,7 @@ class StepSummary:
         return self.side.parent if self.side else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Preview:
     """One stream or digest, read; `incomplete` says why it cannot be trusted, `foreign` that
     untrusted code made it.
@@ -160,6 +160,15 @@ class Preview:
     policies: tuple[PolicyEvent, ...] = ()
     remediations: tuple[PolicyRemediationEvent, ...] = ()
     diagnostics: tuple[DiagnosticEvent, ...] = ()
+
+    @cached_property
+    def pods(self) -> dict[str, list[PodSet]]:
+        """The declared pods by namespace."""
+        pods: dict[str, list[PodSet]] = {}
+        for step in self.steps:
+            for each in step.after.pods if step.after else ():
+                pods.setdefault(str(each.namespace), []).append(each)
+        return pods
 
     @property
     def changed(self) -> tuple[StepSummary, ...]:

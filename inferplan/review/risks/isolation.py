@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from inferplan.documents.text import clean, joined
 from inferplan.kube.paths import mapping
 from inferplan.kube.selectors import selects
-from inferplan.review.reading.preview import NETWORK_POLICY, Preview, Side
+from inferplan.review.reading.preview import NETWORK_POLICY, Preview, Side, StepSummary
 from inferplan.review.steps.kinds import CRITICAL
 from inferplan.review.steps.risk import Risk
 
@@ -20,16 +20,29 @@ def isolated_pods(preview: Preview) -> Iterator[Risk]:
     traffic.
     """
     policies = [each for each in preview.steps if each.type == NETWORK_POLICY]
-    workloads = [each for each in preview.steps if each.before and each.after and each.after.pods]
+    before: dict[_Place, list[Side]] = {}
+    for policy in policies:
+        if policy.before:
+            before.setdefault(_place_of(policy.before), []).append(policy.before)
+    workloads: dict[_Place, list[StepSummary]] = {}
+    for each in preview.steps:
+        if each.before and each.after:
+            for place in _places_of(each.after):
+                workloads.setdefault(place, []).append(each)
     for policy in policies:
         if policy.after is None:
             continue
         for side in _sides(policy.after):
             lost = [
                 f"{clean(each.kind)} {clean(each.name)}"
-                for each in workloads
+                for each in workloads.get(_place_of(policy.after), ())
                 if _selected(policy.after, each.after, side)
-                and not any(_selected(old.before, each.before, side) for old in policies)
+                and each.before
+                and not any(
+                    _selected(old, each.before, side)
+                    for place in _places_of(each.before)
+                    for old in before.get(place, ())
+                )
             ]
             if lost:
                 direction, rules = _WORDS[side]
@@ -50,6 +63,26 @@ def isolated_pods(preview: Preview) -> Iterator[Risk]:
                     ),
                     order=1,
                 )
+
+
+_Place = tuple[str, tuple[str, str] | None]
+"""A namespace, and the first label that a policy selects by, None without one: what pods and the
+policies that may select them have in common.
+"""
+
+
+def _place_of(policy: Side) -> _Place:
+    labels = mapping(policy.inputs, "spec", "podSelector", "matchLabels")
+    first = next(((key, str(each)) for key, each in labels.items()), None)
+    return str(mapping(policy.inputs, "metadata").get("namespace")), first
+
+
+def _places_of(workload: Side) -> dict[_Place, None]:
+    return {
+        (str(each.namespace), label): None
+        for each in workload.pods
+        for label in (None, *dict(each.labels).items())
+    }
 
 
 def _sides(policy: Side) -> list[str]:

@@ -62,13 +62,7 @@ def _against_pods(risk: Risk, step: StepSummary, preview: Preview) -> Risk | Non
     """
     inputs: dict[str, Any] = step.after.inputs if step.after else {}
     namespace = mapping(inputs, "metadata").get("namespace")
-    pods = [
-        each
-        for other in preview.steps
-        if other.after
-        for each in other.after.pods
-        if each.namespace == namespace
-    ]
+    pods = preview.pods.get(str(namespace), [])
     for key, value in sorted(mapping(inputs, "spec", "hard").items()):
         limit, needed = amount(value), _needed(key, pods)
         if limit is not None and needed > limit:
