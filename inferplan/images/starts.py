@@ -60,7 +60,8 @@ def _base(program: str) -> str:
 
 @cache
 def _known_programs() -> frozenset[str]:
-    return frozenset(program for row in catalogue().values() for program in row.programs) - {
-        *_SHELLS,
-        *_COREUTILS,
-    }
+    rows = catalogue().values()
+    # `serve` is a program of Ray, and the first argument of vLLM.
+    arguments = {word for row in rows for word in row.entrypoint[1:]}
+    programs = frozenset(program for row in rows for program in row.programs)
+    return programs - {*_SHELLS, *_COREUTILS, *arguments}

@@ -154,7 +154,11 @@ def test_a_router_gets_a_token_of_its_own(stub):
 
 @pytest.mark.parametrize(
     ("image", "passes"),
-    [("ray-llm:2.44.0-vllm0.7.2", False), ("ray-llm:2.60.0-vllm0.22.1", True)],
+    [
+        ("ray-llm:2.44.0-vllm0.7.2", False),
+        ("ray-llm:2.44.0-py311-cu124", False),
+        ("ray-llm:2.60.0-vllm0.22.1", True),
+    ],
 )
 def test_the_image_of_ray_names_the_version_of_vllm_as_the_remedy_says(image, passes):
     rule = "model-require-vllm-floor"

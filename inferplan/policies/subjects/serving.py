@@ -17,6 +17,7 @@ _ENGINES: Mapping[str, Mapping[str, Any]] = {
 }
 WRITTEN: str = _TABLE["written"]
 TUNNELS: str = _TABLE["tunnels"]
+_PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 # No server has this name.
 _NONE = r"(?!)"
 
@@ -27,7 +28,25 @@ def engine_of(container: Container) -> str:
     """
     texts = _texts(container)
     named = next((name for name in _ENGINES if _names(name, texts)), "")
-    return named or next((name for name in _ENGINES if _is(name, container)), "")
+    named = named or next((name for name in _ENGINES if _is(name, container)), "")
+    return named or _answering(container)
+
+
+def _answering(container: Container) -> str:
+    """The engine that alone uses a port of the container by default, or whose protocol has the path
+    of one of its probes; "" if none is known.
+    """
+    ports = {each.at("containerPort").text() for each in container.at("ports").each()}
+    paths = {container.at(probe, "httpGet", "path").text() for probe in _PROBES} - {""}
+    return next(
+        (
+            name
+            for name, row in _ENGINES.items()
+            if not ports.isdisjoint(map(str, row.get("ports", ())))
+            or any(re.fullmatch(row.get("probes", _NONE), path) for path in paths)
+        ),
+        "",
+    )
 
 
 def _is(name: str, container: Container) -> bool:
@@ -40,8 +59,9 @@ def _is(name: str, container: Container) -> bool:
         or re.search(row.get("name", _NONE), image.name)
     ):
         return container.at("command").absent and bool(container.variables(row.get("marks", _NONE)))
-    # A container without accelerators that runs another command only pulls the image.
-    return container.at("command").absent or container.accelerated
+    # A container without accelerators and ports that runs another command only pulls the image.
+    serves = container.accelerated or container.at("ports").has_items
+    return container.at("command").absent or serves
 
 
 def started_engine(container: Container) -> str:
@@ -96,6 +116,12 @@ def _is_engine(container: Container) -> bool:
 def engine_containers(pod: PodTemplate) -> tuple[Container, ...]:
     """The containers with accelerators, and those that run an engine."""
     return tuple(each for each in pod.running if each.accelerated or _is_engine(each))
+
+
+def closed_ports(pod: PodTemplate) -> set[int]:
+    """The ports of administration of the engines of a pod. Raises FieldError."""
+    names = {engine_of(each) for each in pod.running} - {""}
+    return {port for name in names for port in _ENGINES[name].get("closed", ())}
 
 
 def model_of(container: Container) -> str:

@@ -3,7 +3,7 @@
 A row has `kinds` (`aws:ec2:Subnet`, or `kubernetes:karpenter.sh:*` for a group), a `path` (keys
 separated by dots; `*` is each item of a list, a first `**` any depth; `\\.` is a dot in a key) or
 several `paths`, one test and a `problem`. `when` is a map of paths and values: the row applies only
-if each field has one of its values, or is not set if there are none. With `each`, the path of a
+if each field has one of its values (`*` is any), or is not set if there are none. With `each`, the path of a
 list, `path` and `when` are those of its items. Booleans and numbers are compared as text, because
 Kubernetes and AWS accept both.
 """
@@ -28,6 +28,7 @@ class Part(Protocol):
     def select(self, *keys: str) -> Iterator[Field]: ...
 
 
+_ANY = "*"
 _DOT = re.compile(r"(?<!\\)\.")
 
 
@@ -139,6 +140,8 @@ def violations_of(rows: Iterable[Row], part: Part) -> Violations:
 
 
 def _is_one_of(field: Field, values: list[str]) -> bool:
+    if values == [_ANY]:
+        return not field.absent
     return bool(set(_texts(field)) & set(values)) if values else not field.value
 
 
