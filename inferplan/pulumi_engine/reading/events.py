@@ -21,7 +21,11 @@ class Record(BaseModel):
     """A record of the engine, with keys in camel case."""
 
     model_config = ConfigDict(
-        extra="ignore", alias_generator=to_camel, populate_by_name=True, frozen=True
+        extra="ignore",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        frozen=True,
+        hide_input_in_errors=True,
     )
 
 

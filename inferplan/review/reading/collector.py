@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from inferplan.documents.text import clean
+from inferplan.kube.disclosure.disclosure import shown_key
 from inferplan.kube.names import IDENTITY_POLICY
 from inferplan.pulumi_engine.reading.events import (
     STACK_TYPE,
@@ -159,7 +160,8 @@ def mismatch(stated: Mapping[str, int], listed: Mapping[str, int]) -> str:
     if not differing:
         return ""
     differences = ", ".join(
-        f"{op}: {stated.get(op, 0)} counted, {listed.get(op, 0)} listed" for op in differing
+        f"{shown_key(op)}: {stated.get(op, 0)} counted, {listed.get(op, 0)} listed"
+        for op in differing
     )
     return (
         f"the counts do not match the resources ({clean(differences)}); events are missing, or come"
