@@ -136,30 +136,3 @@ class History:
         count = sum(self._slices[service].values())
         if not self._endpoints[service] or self._endpoints[service][-1][1] != count:
             self._endpoints[service].append((time.monotonic(), count))
-
-
-def stub_volume(claim: Object) -> Object:
-    """The volume that a provisioner would make for `claim`; nothing is stored in it."""
-    metadata, spec = claim["metadata"], claim["spec"]
-    name = f"stub-{metadata['uid']}"
-    reference = {
-        "kind": "PersistentVolumeClaim",
-        "apiVersion": "v1",
-        **{key: metadata[key] for key in ("name", "namespace", "uid")},
-    }
-    kept = {
-        "storageClassName": spec.get("storageClassName", ""),
-        "volumeMode": spec.get("volumeMode", "Filesystem"),
-        "claimRef": reference,
-    }
-    sizes = {
-        "capacity": spec["resources"]["requests"],
-        "accessModes": spec["accessModes"],
-        "hostPath": {"path": f"/stub/{name}"},
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {**kept, **sizes},
-    }

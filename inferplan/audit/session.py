@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Final
 
 from inferplan.audit.admission import await_policies
-from inferplan.audit.history import History, stub_volume
+from inferplan.audit.history import History
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import patch
 from inferplan.audit.templates import TABLE, schedulers
@@ -21,6 +21,7 @@ from inferplan.kube.field_owners import entries
 from inferplan.kube.objects import condition
 from inferplan.kube.paths import mapping, text_of, with_values_of
 from inferplan.progress import silent
+from inferplan.rehearsal.apply.claims import stub_volume
 from inferplan.rehearsal.apply.objects import Objects, put
 from inferplan.rehearsal.apply.operators import reconcile
 from inferplan.rehearsal.cluster import Cluster

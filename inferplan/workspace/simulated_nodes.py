@@ -79,38 +79,49 @@ def _claims(settings: StackSettings) -> list[dict[str, Any]]:
     nothing.
     """
     manifests: list[dict[str, Any]] = []
-    for store in settings.storage.values():
-        if (existing := store.existing_claim) is not None:
-            size, modes = {"storage": store.stated_capacity or "1Pi"}, ["ReadWriteMany"]
-            volume = bounded(
-                f"pretend-{settings.namespace}", content_key(settings.namespace, existing)
-            )
-            inside = {"name": existing, "namespace": settings.namespace}
-            spec = {
-                "accessModes": modes,
-                "storageClassName": "",
-                "capacity": size,
-                "hostPath": {"path": f"/pretend/{volume}"},
-                "claimRef": inside,
-            }
-            claim = {
-                "accessModes": modes,
-                "storageClassName": "",
-                "volumeName": volume,
-                "resources": {"requests": size},
-            }
-            manifests += [
-                {
-                    "apiVersion": "v1",
-                    "kind": "PersistentVolume",
-                    "metadata": {"name": volume},
-                    "spec": spec,
-                },
-                {
-                    "apiVersion": "v1",
-                    "kind": "PersistentVolumeClaim",
-                    "metadata": inside,
-                    "spec": claim,
-                },
-            ]
+    capacities = {
+        each.persistent_volume_claim.claim_name: "1Pi"
+        for model in settings.models.values()
+        for each in model.volumes.values()
+        if each.persistent_volume_claim is not None
+    }
+    # A claim of a store of this stack is declared by the stack itself.
+    created = tuple(f"{name}-" for name, each in settings.storage.items() if each.creates_claim)
+    capacities = {name: size for name, size in capacities.items() if not name.startswith(created)}
+    capacities |= {
+        store.existing_claim: store.stated_capacity or "1Pi"
+        for store in settings.storage.values()
+        if store.existing_claim is not None
+    }
+    for existing, capacity in sorted(capacities.items()):
+        size, modes = {"storage": capacity}, ["ReadWriteMany"]
+        volume = bounded(f"pretend-{settings.namespace}", content_key(settings.namespace, existing))
+        inside = {"name": existing, "namespace": settings.namespace}
+        spec = {
+            "accessModes": modes,
+            "storageClassName": "",
+            "capacity": size,
+            "hostPath": {"path": f"/pretend/{volume}"},
+            "claimRef": inside,
+        }
+        claim = {
+            "accessModes": modes,
+            "storageClassName": "",
+            "volumeName": volume,
+            "resources": {"requests": size},
+        }
+        manifests += [
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": volume},
+                "spec": spec,
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": inside,
+                "spec": claim,
+            },
+        ]
     return manifests

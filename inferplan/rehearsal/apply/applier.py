@@ -36,6 +36,7 @@ from inferplan.pulumi_engine.values import (
     with_unknown_from,
     without_secrets,
 )
+from inferplan.rehearsal.apply import claims
 from inferplan.rehearsal.apply.inventory import Inventory, is_applied
 from inferplan.rehearsal.apply.journal import ADOPTED, Entry, Journal
 from inferplan.rehearsal.apply.objects import Manner, Object, Objects, Result
@@ -229,6 +230,7 @@ class Applier:
         limit = limit_of(
             timeouts.create if is_new else timeouts.update, annotation(result.live, TIMEOUT_SECONDS)
         )
+        volume = claims.provision(self.objects.api, result.live)
         live, stub = reconcile.ready(
             self.objects.waiter.api, self.objects.waiter, target, result.live, limit
         )
@@ -238,7 +240,7 @@ class Applier:
             _NOT_AWAITED.get(str(spec.get("type")), "") if live["kind"] == "Service" else "",
         )
         self.objects.waiter.listener(
-            Ready(target=target, seconds=time.monotonic() - began, note=stub or note)
+            Ready(target=target, seconds=time.monotonic() - began, note=volume or stub or note)
         )
         return live
 

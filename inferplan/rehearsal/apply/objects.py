@@ -11,6 +11,7 @@ from inferplan.errors import ObjectFailed
 from inferplan.kube.api import Api, ApiError, Resource, UnknownKindError
 from inferplan.kube.field_owners import additions, is_taken_over
 from inferplan.kube.objects import annotation
+from inferplan.rehearsal.apply import claims
 from inferplan.rehearsal.apply.fields import Object, contains, content_of, taken_over, with_ignored
 from inferplan.rehearsal.apply.journal import MANAGER
 from inferplan.rehearsal.apply.operators import reconcile
@@ -223,6 +224,8 @@ class Objects:
         """
         childless = reconcile.delete_children(self.api, self.waiter, live, limit)
         self.waiter.delete(key, resource, live, limit=limit, childless=childless)
+        if key.kind == "PersistentVolumeClaim":
+            claims.release(self.api, live)
 
 
 def put(api: Api, path: str, body: Object, *, manager: str, force: bool) -> tuple[Object, bool]:
