@@ -86,9 +86,19 @@ def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
         sizes = [size for disk in disks if (size := amount(disk.get("volumeSize"))) is not None]
         if each.inputs.get("diskSize") is None and sizes:
             # Volumes of several kinds have no price.
-            kinds = {str(disk.get("volumeType") or "gp2") for disk in disks}
+            kinds = {_disk_kind(disk) for disk in disks}
             extra |= {"diskSize": sum(sizes, Decimal(0)), "diskType": "/".join(sorted(kinds))}
         yield replace(each, inputs=each.inputs | extra)
+
+
+def _disk_kind(disk: dict[str, Any]) -> str:
+    """The type of a volume, with the performance that is bought beyond what its size includes."""
+    kind, parts = str(disk.get("volumeType") or "gp2"), []
+    for field, included, unit in (("iops", 3_000, "IOPS"), ("throughput", 125, "MiB/s")):
+        value = amount(disk.get(field))
+        if value is not None and (kind != "gp3" or value > included):
+            parts.append(f"{value} {unit}")
+    return f"{kind} with {' and '.join(parts)}" if parts else kind
 
 
 def _with_ranges(resources: Iterable[Declared]) -> Iterator[Declared]:
@@ -160,11 +170,8 @@ def _groups(members: list[Declared], node_class: Declared | None) -> Iterator[De
     ways = dict.fromkeys(
         way for spec in specs for way in _values(spec, "karpenter.sh/capacity-type")
     )
-    size = (
-        amount(mapping(node_class.inputs, "spec", "ephemeralStorage").get("size"))
-        if node_class is not None
-        else None
-    )
+    disk = mapping(node_class.inputs, "spec", "ephemeralStorage") if node_class else {}
+    size = amount(disk.get("size"))
     types = (
         []
         if None in limits
@@ -174,7 +181,11 @@ def _groups(members: list[Declared], node_class: Declared | None) -> Iterator[De
         "labels": mapping(specs[0], "template", "metadata", "labels"),
         "instanceTypes": list(dict.fromkeys(types)),
         "autoMode": True,
-        **({} if size is None else {"diskSize": size / _GIB, "diskType": "gp3"}),
+        **(
+            {}
+            if size is None
+            else {"diskSize": size / _GIB, "diskType": _disk_kind({**disk, "volumeType": "gp3"})}
+        ),
     }
     for index, way in enumerate(ways):
         sizes = {"minSize": kept if index == len(ways) - 1 else 0, "maxSize": kept + added}

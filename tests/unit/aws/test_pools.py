@@ -398,6 +398,16 @@ def test_descriptions_of_security_groups_have_only_letters_that_ec2_takes():
         ({"rootVolume": {"size": "5Gi"}}, "Write 20Gi to 16Ti"),
         ({"rootVolume": {"type": "gp33"}}, "Did you mean 'gp3'"),
         ({"rootVolume": {"type": "st1"}}, "cannot boot a node well"),
+        ({"rootVolume": {"type": "io2"}}, "do not start without iops. Write iops: 100 to 256000"),
+        ({"rootVolume": {"type": "io1", "size": "100Gi"}}, "Write iops: 100 to 5000"),
+        ({"rootVolume": {"type": "io1", "iops": 6000, "size": "100Gi"}}, "100 to 5000 IOPS, not"),
+        ({"rootVolume": {"type": "io1", "iops": 65000}}, "100 to 64000 IOPS"),
+        ({"rootVolume": {"type": "gp3", "iops": 2999}}, "3000 to 80000 IOPS, not 2999"),
+        ({"rootVolume": {"iops": 9000, "size": "16Gi"}}, "3000 to 8000 IOPS"),
+        ({"rootVolume": {"throughput": 1000}}, "Write iops: 4000, or throughput: 750 at most"),
+        ({"rootVolume": {"throughput": 2001}}, "2000"),
+        ({"rootVolume": {"type": "io2", "iops": 9000, "throughput": 500}}, "a setting of gp3"),
+        ({"rootVolume": {"type": "gp2", "iops": 3000}}, "EBS sets the iops of gp2 itself"),
         (
             {"taints": [{"key": "a", "effect": "NO_SCHEDULE"}]},
             "'NoSchedule', 'PreferNoSchedule' or 'NoExecute'",
@@ -410,3 +420,34 @@ def test_descriptions_of_security_groups_have_only_letters_that_ec2_takes():
 )
 def test_a_fault_of_a_pool_says_what_is_allowed(fields, said):
     assert said in fault(**fields)
+
+
+@pytest.mark.parametrize(
+    ("volume", "ebs"),
+    [
+        ({"type": "io2", "iops": 20_000}, {"volumeType": "io2", "iops": 20_000}),
+        ({"type": "io1", "iops": 100}, {"volumeType": "io1", "iops": 100}),
+        (
+            {"iops": 6000, "throughput": 1000},
+            {"volumeType": "gp3", "iops": 6000, "throughput": 1000},
+        ),
+        ({"throughput": 750}, {"volumeType": "gp3", "throughput": 750}),
+        ({}, {"volumeType": "gp3"}),
+    ],
+)
+def test_a_root_volume_has_the_performance_that_the_stack_states(volume, ebs):
+    (disk,) = template(pool(rootVolume=volume))["blockDeviceMappings"]
+    assert {
+        key: value
+        for key, value in disk["ebs"].items()
+        if key in ("volumeType", "iops", "throughput")
+    } == ebs
+
+
+def test_bottlerocket_keeps_a_small_disk_for_its_system():
+    volume = {"type": "io2", "iops": 20_000}
+    system, images = template(pool(rootVolume=volume, amiType="BOTTLEROCKET_x86_64_NVIDIA"))[
+        "blockDeviceMappings"
+    ]
+    assert (system["ebs"]["volumeType"], "iops" in system["ebs"]) == ("gp3", False)
+    assert (images["ebs"]["volumeType"], images["ebs"]["iops"]) == ("io2", 20_000)

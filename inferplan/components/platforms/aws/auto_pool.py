@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
+from inferplan.components.fields import present
 from inferplan.components.kubernetes import CustomResource, meta
 from inferplan.components.naming import MAX_NAME, bounded, content_key
 from inferplan.components.platforms.aws.launch_template import root_volume_bytes
@@ -136,7 +137,10 @@ def _node_class(
             for each in (home.security_group, identity.group, *(spec.security_groups or ()))
         ],
         "networkPolicy": "DefaultAllow",
-        "ephemeralStorage": {"size": f"{-(-root_volume_bytes(spec, images) // _GI)}Gi"},
+        "ephemeralStorage": {
+            "size": f"{-(-root_volume_bytes(spec, images) // _GI)}Gi",
+            **present({"iops": spec.root_volume.iops, "throughput": spec.root_volume.throughput}),
+        },
     }
     if spec.capacity_reservation is not None:
         node_class["capacityReservationSelectorTerms"] = [{"id": spec.capacity_reservation.id}]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 from pulumi_aws import ec2
@@ -69,21 +69,19 @@ def launch_template(
     rejects the market in both places.
     """
     disk_bytes = root_volume_bytes(spec, images)
-    # Bottlerocket has separate disks for its system and for images.
-    sizes = (
-        {"/dev/xvda": 4 * _GI, "/dev/xvdb": disk_bytes}
-        if spec.is_bottlerocket
-        else {"/dev/xvda": disk_bytes}
-    )
-    disk: ec2.LaunchTemplateBlockDeviceMappingEbsArgsDict = {
-        "volume_type": spec.root_volume.type,
-        "encrypted": "true",
-        "delete_on_termination": "true",
+    volume = spec.root_volume
+    performance: ec2.LaunchTemplateBlockDeviceMappingEbsArgsDict = {
+        "volume_type": volume.type,
+        "iops": volume.iops,
+        "throughput": volume.throughput,
     }
-    disks: list[ec2.LaunchTemplateBlockDeviceMappingArgsDict] = [
-        {"device_name": device, "ebs": {**disk, "volume_size": -(-size // _GI)}}
-        for device, size in sizes.items()
-    ]
+    disks = [_disk("/dev/xvda", disk_bytes, performance)]
+    if spec.is_bottlerocket:
+        # It has a disk of its own for its system, too small for the performance of the other.
+        own: ec2.LaunchTemplateBlockDeviceMappingEbsArgsDict = (
+            {"volume_type": "gp3"} if volume.type.startswith("io") else {"volume_type": volume.type}
+        )
+        disks = [_disk("/dev/xvda", 4 * _GI, own), _disk("/dev/xvdb", disk_bytes, performance)]
     # Instances and disks do not get the provider's default tags from an Auto Scaling group.
     tags = {**home.tags, "Name": f"inferplan-{name}", POOL_LABEL: name}
     return ec2.LaunchTemplate(
@@ -108,6 +106,17 @@ def launch_template(
         opts=opts,
         **_placement(name, spec, opts),
     )
+
+
+def _disk(
+    device: str, size: int, performance: ec2.LaunchTemplateBlockDeviceMappingEbsArgsDict
+) -> ec2.LaunchTemplateBlockDeviceMappingArgsDict:
+    settings = {key: value for key, value in performance.items() if value is not None}
+    fixed = {"encrypted": "true", "delete_on_termination": "true", "volume_size": -(-size // _GI)}
+    return {
+        "device_name": device,
+        "ebs": cast("ec2.LaunchTemplateBlockDeviceMappingEbsArgsDict", settings | fixed),
+    }
 
 
 def _placement(name: str, spec: EksPool, opts: pulumi.ResourceOptions) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.nodes.pool import MOST_NODES, Zone
 from inferplan.components.platforms.aws import aws_api
-from inferplan.components.spec import Bytes, Spec, rule
+from inferplan.components.spec import Bytes, FieldError, Spec, rule
 from inferplan.hardware.accelerators import vendors
+from inferplan.kube.quantity import bytes_of
 
 PLAIN_AMIS = ("AL2023_x86_64_STANDARD", "BOTTLEROCKET_x86_64", "BOTTLEROCKET_x86_64_FIPS")
 ARM_AMIS = ("AL2023_ARM_64_STANDARD", "BOTTLEROCKET_ARM_64", "BOTTLEROCKET_ARM_64_FIPS")
@@ -106,6 +107,12 @@ class CapacityReservation(Spec):
     zone: Zone
 
 
+_IOPS = {"gp3": (3_000, 80_000, 500), "io1": (100, 64_000, 50), "io2": (100, 256_000, 1_000)}
+"""The least and the most IOPS of a volume, and the most for each GiB, by type (EC2 API reference,
+EbsBlockDevice; EBS user guide, "Amazon EBS volume types"; read 2026-11).
+"""
+
+
 class RootVolume(Spec):
     """The encrypted EBS volume that a node boots from and, without localCache, keeps images and
     logs on.
@@ -117,6 +124,51 @@ class RootVolume(Spec):
     """
     type: Annotated[str, AfterValidator(volume_type)] = "gp3"
     """The volume's type as EBS spells it: gp3, or io2 where images must be read fast."""
+    iops: Annotated[int, Field(ge=100, le=256_000)] | None = None
+    """I/O operations per second, which io1 and io2 need. Default: 3,000 with gp3."""
+    throughput: Annotated[int, Field(ge=125, le=2_000)] | None = None
+    """Throughput of a gp3 volume in MiB/s. Default: 125."""
+
+    @rule
+    def _check_performance(self) -> Iterator[FieldError]:
+        if self.type not in _IOPS:
+            for field, value in (("iops", self.iops), ("throughput", self.throughput)):
+                if value is not None:
+                    remedy = "Remove it, or write type: gp3."
+                    yield FieldError(f"EBS sets the {field} of {self.type} itself. {remedy}", field)
+            return
+        least, most, per_gib = _IOPS[self.type]
+        if self.size is not None:
+            most = min(most, max(least, per_gib * -(-bytes_of(self.size) // 2**30)))
+        if self.iops is None and self.type != "gp3":
+            yield FieldError(
+                f"{self.type} volumes do not start without iops. Write iops: {least} to {most}, or"
+                " type: gp3.",
+                "type",
+            )
+        elif self.iops is not None and not least <= self.iops <= most:
+            of_size = "" if self.size is None else f" of {self.size}"
+            yield FieldError(
+                f"A {self.type} volume{of_size} has {least} to {most} IOPS, not {self.iops}. Use a"
+                " number in this range, or a larger size.",
+                "iops",
+            )
+        if self.throughput is None:
+            return
+        needed = 4 * self.throughput
+        if self.type != "gp3":
+            yield FieldError(
+                f"throughput is a setting of gp3, and an {self.type} volume gets it from its iops."
+                " Remove it.",
+                "throughput",
+            )
+        elif needed > (self.iops or least):
+            yield FieldError(
+                f"{self.throughput} MiB/s need {needed} IOPS (four for each MiB/s), and the volume"
+                f" has {self.iops or least}. Write iops: {needed}, or throughput:"
+                f" {(self.iops or least) // 4} at most.",
+                "throughput",
+            )
 
 
 class NodeUpdate(Spec):
