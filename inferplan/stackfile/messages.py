@@ -69,12 +69,26 @@ def errors_of(
             for key_path, message in _messages(each, path, data, guide, secrets):
                 messages.setdefault(key_path, []).append(message)
     return [
-        SpecError(path, _without_rejected_remedy(message, path, data, model))
+        SpecError(
+            path, _unsupported(path, data) or _without_rejected_remedy(message, path, data, model)
+        )
         for path, texts in messages.items()
         for message in dict.fromkeys(
             texts or [_mismatch(path, data, expectations[path], written, guide)]
         )
     ]
+
+
+def _unsupported(path: KeyPath, data: Any) -> str:
+    """The reason why this release does not have the value at `path`, and what to write instead; ""
+    if no row of the table is about it.
+    """
+    field = next((each for each in reversed(path) if isinstance(each, str)), "")
+    value = value_at(data, path)
+    for row in table("stackfile/unsupported.toml")["rows"] if isinstance(value, str) else ():
+        if field in row["fields"] and re.fullmatch(row["values"], value, re.IGNORECASE):
+            return f"{shown(value)} is not supported. {row['reason']}"
+    return ""
 
 
 def _without_rejected_remedy(message: str, path: KeyPath, data: Any, model: type[BaseModel]) -> str:

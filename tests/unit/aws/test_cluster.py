@@ -153,6 +153,72 @@ def test_addons_have_the_versions_and_the_configuration_of_the_stack_file():
     )
 
 
+def test_an_addon_that_needs_a_role_gets_it():
+    wanted = {"aws-ebs-csi-driver": {}, "amazon-cloudwatch-observability": {}, "metrics-server": {}}
+    boundary = "arn:aws:iam::111122223333:policy/limit"
+    recording = declared(
+        cluster={**CREATED, **created_with(addons=wanted), "permissionsBoundary": boundary},
+        nodePools={"system": {**SYSTEM, "nodes": "nodeGroup"}},
+    )
+    made = addons(recording)
+    assert "podIdentityAssociations" not in made["metrics-server"].inputs
+    policies = {
+        each.inputs["policyArn"].rpartition("/")[2]
+        for each in recording.of_type("aws:iam/rolePolicyAttachment:RolePolicyAttachment")
+    }
+    assert {
+        "AmazonEBSCSIDriverPolicy",
+        "CloudWatchAgentServerPolicy",
+        "AWSXrayWriteOnlyAccess",
+    } <= policies
+    roles = recording.of_type("aws:iam/role:Role")
+    for addon, account in (
+        ("aws-ebs-csi-driver", "ebs-csi-controller-sa"),
+        ("amazon-cloudwatch-observability", "cloudwatch-agent"),
+    ):
+        (association,) = made[addon].inputs["podIdentityAssociations"]
+        assert association["serviceAccount"] == account
+        (role,) = [each.inputs for each in roles if account in each.inputs["assumeRolePolicy"]]
+        assert role["permissionsBoundary"] == boundary
+        assert CREATED["name"] in role["assumeRolePolicy"]
+
+
+@pytest.mark.parametrize(
+    ("addon", "message"),
+    [
+        ("soci", "EKS has no add-on 'soci'"),
+        ("aws-ebs-csi", "Did you mean 'aws-ebs-csi-driver'?"),
+        ("aws-fsx-csi-driver", "It needs a role for the file systems"),
+        ("aws-mountpoint-s3-csi-driver", "It needs a role for its buckets"),
+    ],
+)
+def test_an_addon_that_cannot_work_is_an_error(addon, message):
+    assert message in cluster_fault(**created_with(addons={addon: {}}))
+
+
+def test_an_addon_of_the_marketplace_is_left_to_eks():
+    EksCluster.model_validate({**CREATED, **created_with(addons={"kubecost_kubecost": {}})})
+
+
+@pytest.mark.parametrize(
+    ("tags", "message"),
+    [
+        ({"aws:team": "search"}, "begins with aws:"),
+        ({"AWS:team": "search"}, "begins with aws:"),
+        ({"team;x": "search"}, "cannot have"),
+        ({"team": "a#b"}, "'#'"),
+        ({f"k{each}": "v" for each in range(41)}, "40"),
+    ],
+)
+def test_tags_that_aws_refuses_are_errors(tags, message):
+    assert message in cluster_fault(tags=tags)
+
+
+def test_tags_may_have_the_letters_of_every_language():
+    tags = {"équipe:coût/centre": "größe = 3 + 4 @ _x.y-z"}
+    assert EksCluster.model_validate({**CREATED, "tags": tags}).tags == tags
+
+
 def test_nodes_with_accelerators_are_watched_and_repaired_in_a_created_cluster():
     pools = {"l40s": {**L40S, "nodes": "nodeGroup"}, "system": {**SYSTEM, "nodes": "nodeGroup"}}
     recording = declared(cluster=CREATED, nodePools=pools)

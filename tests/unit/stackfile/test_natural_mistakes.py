@@ -334,6 +334,45 @@ def test_the_message_names_the_value_and_shows_the_correction(
     assert error.value.lines == tuple(lines), "one mistake causes no error elsewhere"
 
 
+# What this release does not have: stack, path, what people typed, what they can write instead.
+WISHES: list[tuple[str, str, tuple[str, ...], str]] = [
+    ("prod", "cluster.region", ("us-gov-west-1", "cn-north-1", "eusc-de-east-1"), "existing"),
+    ("prod", "nodePools.l40s.accelerator", ("trn1", "aws-trainium", "inferentia2"), "nvidia-l40s"),
+    ("prod", "nodePools.l40s.accelerator", ("nvidia-gb200", "gb300"), "nvidia-b200"),
+    ("prod", "nodePools.l40s.accelerator", ("amd-mi300x", "MI325X", "mi355x"), "nvidia-h100"),
+    ("prod", "nodePools.l40s.accelerator", ("tpu-v5e", "google-tpu"), "nvidia-l4"),
+    ("prod", "nodePools.l40s.instanceTypes[0]", ("trn2.48xlarge", "inf2.48xlarge"), "nvidia-l40s"),
+    ("prod", "nodePools.l40s.instanceTypes[0]", ("p6e-gb200.36xlarge",), "nvidia-b200"),
+    ("prod", "nodePools.l40s.instanceTypes[0]", ("g4ad.4xlarge",), "nvidia-h100"),
+    ("prod", "storage.weights.kind", ("fsx", "lustre"), "kind: pvc"),
+    ("prod", "storage.weights.kind", ("gcs", "minio", "r2"), "kind: s3"),
+    ("prod", "storage.weights.kind", ("oci", "azureBlob"), "kind: http"),
+    ("prod", "cluster.provider", ("gke", "aks", "openshift", "k3s"), "provider: existing"),
+    ("local", "cluster.provider", ("minikube", "kind"), "provider: existing"),
+    ("local", f"{VLLM}.engine", ("sglang", "tgi", "llama.cpp", "ollama"), "engine: vllm"),
+    ("local", f"{VLLM}.engine", ("onnxruntime", "torchserve"), "engine: triton"),
+]
+
+
+@pytest.mark.parametrize(
+    ("stack", "path", "typed", "instead"),
+    [(stack, path, each, instead) for stack, path, all_, instead in WISHES for each in all_],
+)
+def test_what_is_not_supported_is_answered_with_what_is(
+    tmp_path, stack: str, path: str, typed: str, instead: str
+):
+    field = path.removesuffix("[0]")
+    file = tmp_path / f"Pulumi.{stack}.yaml"
+    tree = mistaken(stack, field, json.dumps([typed] if field != path else typed))
+    file.write_text(yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False))
+    with pytest.raises(InvalidStack) as error:
+        validate(read_stack(file))
+    (line,) = [each for each in error.value.lines if f" {path}:" in each]
+    assert f"{typed!r} is not supported." in line
+    assert instead in line
+    assert "Did you mean" not in line
+
+
 # Valid, and yet probably not what the user meant: path, what was typed ("" removes the key), words
 # of the warning.
 SUSPICIONS: list[tuple[str, str, tuple[str, ...]]] = [

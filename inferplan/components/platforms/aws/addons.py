@@ -12,6 +12,7 @@ from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.creation_spec import AddonSettings, EksCreation
 from inferplan.components.platforms.aws.iam import ROLE_NAME, pod_identity_trust
+from inferplan.tables import table
 
 _CNI_POLICY = "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"
 # The add-ons that nodes need to join.
@@ -55,9 +56,43 @@ class ClusterAddons(pulumi.ComponentResource):
         )
         options = pulumi.ResourceOptions(parent=self, depends_on=list(nodes))
         self.ready: tuple[pulumi.Resource, ...] = tuple(
-            _addon(f"{name}-{each}", each, create, home.name, options) for each in addons
+            _addon(
+                f"{name}-{each}",
+                each,
+                create,
+                home.name,
+                options,
+                _role(f"{name}-{each}", each, home, options),
+            )
+            for each in addons
         )
         self.register_outputs({})
+
+
+def _role(
+    name: str, addon: str, home: EksClusterHandle, options: pulumi.ResourceOptions
+) -> list[eks.AddonPodIdentityAssociationArgsDict] | None:
+    """Create the role of an add-on that can do nothing without one; None for the others."""
+    row = table("components/platforms/aws/addons.toml")["roles"].get(addon)
+    if row is None:
+        return None
+    trust = pod_identity_trust(
+        cluster=home.spec_name, namespace=row["namespace"], account=row["service_account"]
+    )
+    role = iam.Role(
+        autonamed(name, ROLE_NAME),
+        assume_role_policy=pulumi.Output.json_dumps(trust),
+        permissions_boundary=home.boundary,
+        opts=options,
+    )
+    for policy in row["policies"]:
+        iam.RolePolicyAttachment(
+            f"{name}-{policy.rpartition('/')[2]}",
+            role=role.name,
+            policy_arn=f"arn:aws:iam::aws:policy/{policy}",
+            opts=options,
+        )
+    return [{"role_arn": role.arn, "service_account": row["service_account"]}]
 
 
 def addons_before_nodes(

@@ -1,5 +1,6 @@
 """The settings of an EKS cluster: an existing one, or one to create with its network."""
 
+import re
 from abc import ABC
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -15,11 +16,28 @@ from inferplan.components.platforms.aws.creation_spec import AwsZone, EksCreatio
 from inferplan.components.platforms.aws.pool_parts import SubnetId
 from inferplan.components.platforms.aws.pool_spec import EksPool, node_groups
 from inferplan.components.platforms.platform import Cluster, Sections, no_controller
-from inferplan.components.spec import FieldError, rule
+from inferplan.components.spec import FieldError, checked, rule
 from inferplan.documents.errors import KeyPath
 from inferplan.kube.facts import ClusterFacts
 
 Controller = Literal["install", "existing", "none"]
+MOST_TAGS = 40
+"""AWS allows 50 tags for a resource; the stack, EKS and autoscaling add up to 10 of their own."""
+_TAG = re.compile(r"[^\W_]|[ _.:/=+@-]")
+
+
+def _tag_text(text: str) -> Iterator[str]:
+    if others := "".join(dict.fromkeys(each for each in text if not _TAG.fullmatch(each))):
+        yield (
+            f"{text!r} has {others!r}, which tags of IAM and EKS cannot have. Use letters, digits,"
+            " spaces and _ . : / = + - @."
+        )
+
+
+def _tag_key(key: str) -> Iterator[str]:
+    yield from _tag_text(key)
+    if key.lower().startswith("aws:"):
+        yield f"{key!r} begins with aws:, which is for AWS itself. Use another prefix."
 
 
 class EksClusterFields(Cluster, ABC):
@@ -70,9 +88,12 @@ class EksClusterFields(Cluster, ABC):
     """True if the VPC CNI of an existing cluster uses the permissions of the nodes; false if it has
     its own role.
     """
-    tags: dict[
-        Annotated[str, StringConstraints(min_length=1, max_length=128)],
-        Annotated[str, StringConstraints(max_length=256)],
+    tags: Annotated[
+        dict[
+            Annotated[str, StringConstraints(min_length=1, max_length=128), checked(_tag_key)],
+            Annotated[str, StringConstraints(max_length=256), checked(_tag_text)],
+        ],
+        Field(max_length=MOST_TAGS),
     ] = {}
     """Tags of every AWS resource of this stack."""
 

@@ -12,7 +12,9 @@ from pydantic import AfterValidator, Field, StringConstraints
 from inferplan.components.nodes.pool import Zone
 from inferplan.components.platforms.aws import aws_api
 from inferplan.components.platforms.aws.principals import admin_arn
-from inferplan.components.spec import Spec, checked, duplicates, rule
+from inferplan.components.spec import FieldError, Spec, checked, duplicates, rule
+from inferplan.documents.errors import suggestion
+from inferplan.tables import table
 
 _SMALLEST_NETWORK, _LARGEST_NETWORK = 20, 16
 
@@ -154,12 +156,26 @@ class EksCreation(Spec):
         Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,99}$")], AddonSettings
     ] = {}
     """Settings of the stack's EKS add-ons (vpc-cni, kube-proxy, coredns, ...), and further ones to
-    install, which get no role at AWS.
+    install. Drivers and agents that need a role at AWS get it, or are rejected with the reason.
     """
     protect: bool = True
     """Protects the cluster and its KMS key from deletion. To delete them, set protect: false and
     update first.
     """
+
+    @rule
+    def _reject_addons(self) -> Iterator[FieldError]:
+        known = table("components/platforms/aws/addons.toml")
+        for name in self.addons:
+            if reason := known["refused"].get(name):
+                yield FieldError(f"{name!r} is not supported. {reason}", "addons", name)
+            elif name not in known["names"] and "_" not in name:
+                yield FieldError(
+                    f"EKS has no add-on {name!r}.{suggestion(name, known['names'])} List:"
+                    " aws eks describe-addon-versions. What is no add-on belongs to a Helm chart.",
+                    "addons",
+                    name,
+                )
 
     @rule
     def _reject_duplicates(self) -> Iterator[str]:
