@@ -34,11 +34,10 @@ def over_budget(cost: Cost, budget: Decimal | None) -> str:
     if budget is None:
         return ""
     for kind, name, why in cost.unpriced:
-        if kind in ("NodeGroup", "pool", "NodePool") and why.startswith(NO_PRICE):
+        if is_unknown_pool(kind, why):
             return (
                 f"{kind} {name} cannot be checked against the budget of {usd(budget)}: {why}; use"
-                " an instance type that has a price there, add it to inferplan/review/data"
-                " (ec2.csv, regions.csv), or remove budget.monthlyUsd"
+                " an instance type that has a price there, or remove budget.monthlyUsd"
             )
     if cost.most <= budget:
         return ""
@@ -48,6 +47,11 @@ def over_budget(cost: Cost, budget: Decimal | None) -> str:
         f" {usd(budget)}; the most expensive is {first.kind} {first.name} ({usd(first.most)}):"
         " lower its maximum size or raise budget.monthlyUsd"
     )
+
+
+def is_unknown_pool(kind: str, why: str) -> bool:
+    """True if `why`, the cause of an unpriced resource, is that machines have no price."""
+    return kind in ("NodeGroup", "pool", "NodePool") and why.startswith(NO_PRICE)
 
 
 def usd(value: Decimal) -> str:

@@ -4,6 +4,7 @@ never guessed.
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -161,7 +162,7 @@ def _cluster(each: Declared, prices: PriceList) -> CostLine:
     begins = prices.extended_support.get(str(each.inputs.get("version")))
     if mapping(each.inputs, "upgradePolicy").get("supportType") != "EXTENDED" or begins is None:
         return _line(each, standard, f"{prices.per_hour[_CLUSTER]} USD an hour")
-    now = extended if begins.isoformat() <= prices.date else standard
+    now = extended if begins <= today() else standard
     basis = (
         f"{prices.per_hour[_CLUSTER]} USD an hour, {prices.per_hour[f'{_CLUSTER}/extended']} in"
         f" extended support from {begins}"
@@ -169,6 +170,11 @@ def _cluster(each: Declared, prices: PriceList) -> CostLine:
     return CostLine(
         kind=each.kind, name=each.name, usual=now, least=now, most=extended, basis=basis
     )
+
+
+def today() -> date:
+    """The day in UTC by which a version is in extended support."""
+    return datetime.now(UTC).date()
 
 
 def _balancer(each: Declared) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from inferplan.capacity.budget import budget_of, over_budget, usd
+from inferplan.capacity.budget import budget_of, is_unknown_pool, over_budget, usd
 from inferplan.capacity.capacity import PoolCapacity, pools
 from inferplan.capacity.cost import Cost, CostLine, monthly_cost
 from inferplan.capacity.increase import increase
@@ -84,7 +84,7 @@ def figures_of(preview: Preview) -> Figures:
         accelerators=_by_pool(before, after, lambda each: each.offered),
         memory=_by_pool(before, after, lambda each: f"{each.memory_offered_gib:.0f} GiB"),
         cost=_cost_text(was, will),
-        cost_change=_delta(will.usual - was.usual) if costs and was.usual != will.usual else "",
+        cost_change=_change_text(was, will) if costs else "",
         forecasts=forecasts,
         increase=clean(
             increase(
@@ -98,10 +98,27 @@ def figures_of(preview: Preview) -> Figures:
 def _cost_text(before: Cost, after: Cost) -> str:
     if not (before.lines or after.lines):
         return "nothing that has a price"
+    unknown = _without_price(after)
     return (
         f"{_turn(usd(before.usual), usd(after.usual))}, at most"
         f" {_turn(usd(before.most), usd(after.most))}"
+        f"{f', and an unknown sum for {joined(unknown, _MOST_UNPRICED)}' if unknown else ''}"
     )
+
+
+def _change_text(before: Cost, after: Cost) -> str:
+    """The change of the sum; it is never given alone where machines without a price are new."""
+    earlier = _without_price(before)
+    unknown = [each for each in _without_price(after) if each not in earlier]
+    change = "" if before.usual == after.usual else _delta(after.usual - before.usual)
+    if not unknown:
+        return change
+    return f"{change or 'no known change'} and an unknown sum for {joined(unknown, _MOST_UNPRICED)}"
+
+
+def _without_price(cost: Cost) -> list[str]:
+    """The pools whose machines have no price."""
+    return [clean(name) for kind, name, why in cost.unpriced if is_unknown_pool(kind, why)]
 
 
 Pools = Mapping[str, PoolCapacity]
@@ -254,7 +271,10 @@ def _notes(before: Cost, after: Cost, budget: Decimal | None, region: str) -> It
     if budget is not None:
         yield f"Budget: {usd(budget)} a month, checked against the highest possible cost."
     if listing := _unpriced(after):
-        yield f"Not priced: {listing}, data transfer, support and tax."
+        yield (
+            f"Not priced: {listing}, data transfer (also between zones), ECR, GuardDuty, support"
+            " and tax."
+        )
     yield from map(clean, after.notes)
     if removed := _unpriced(before, but=after):
         yield f"Removed, and never priced: {removed}."
