@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from inferplan.audit.secrets import without_secrets
 from inferplan.documents.text import clean
-from inferplan.kube.disclosure.disclosure import message
+from inferplan.kube.disclosure.disclosure import disclosed_path, message
 from inferplan.kube.objects import annotation
 from inferplan.kube.paths import mapping
 from inferplan.review.findings import Finding
@@ -94,7 +94,7 @@ def finding(
         weight=weight,
         title=title,
         object=str(subject),
-        field=field,
+        field=disclosed_path(field),
         reason=text,
         place=place,
         remedy=remedy,
