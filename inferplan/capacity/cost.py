@@ -11,6 +11,7 @@ from typing import Any
 from inferplan.capacity.capacity import NODE, Pool, machines_of, pools_of
 from inferplan.capacity.declared import NODE_GROUP, Declared, facts_in, with_templates
 from inferplan.hardware.prices import PriceList, price_list
+from inferplan.kube.disclosure.disclosure import shown_key
 from inferplan.kube.names import FAKE_NODE
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import amount, number
@@ -96,7 +97,7 @@ def region_of(resources: Iterable[Declared]) -> str:
     providers = (
         each.inputs.get("region") for each in everything if each.type == "pulumi:providers:aws"
     )
-    return region or next((each for each in providers if isinstance(each, str)), "")
+    return shown_key(region or next((each for each in providers if isinstance(each, str)), ""))
 
 
 def _sum(amounts: Iterable[Decimal]) -> Decimal:
@@ -208,7 +209,7 @@ def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
     }
     hourly = [price for price in listed.values() if price is not None]
     if not names or len(hourly) < len(names):
-        missing = [name for name in names if listed.get(name) is None]
+        missing = [shown_key(name) for name in names if listed.get(name) is None]
         return (
             None,
             (
@@ -282,7 +283,10 @@ def _volume(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
         line = (
             None if size is None or elsewhere is None else _ceiling(each, size * elsewhere, prices)
         )
-        return line, f"a volume of kind {kind} and {'unknown' if size is None else size} GiB"
+        return (
+            line,
+            f"a volume of kind {shown_key(kind)} and {'unknown' if size is None else size} GiB",
+        )
     return _line(each, size * prices.per_gib_month[kind], f"{size} GiB {kind}"), ""
 
 

@@ -11,6 +11,7 @@ from inferplan.capacity.cost import Cost, CostLine, monthly_cost
 from inferplan.capacity.increase import increase
 from inferplan.documents.text import clean, joined
 from inferplan.hardware.prices import price_list
+from inferplan.kube.disclosure.disclosure import shown_key
 from inferplan.review.reading.declared import declared, whole
 from inferplan.review.reading.preview import Preview
 from inferplan.review.rollout import Rollout, rollouts
@@ -314,7 +315,7 @@ def _span(least: Decimal, most: Decimal) -> str:
 def _region(preview: Preview) -> str:
     for each in declared(preview, "after"):
         if each.type == "pulumi:providers:aws" and isinstance(each.inputs.get("region"), str):
-            return each.inputs["region"]
+            return shown_key(each.inputs["region"])
     return preview.config.get("aws:region", "")
 
 

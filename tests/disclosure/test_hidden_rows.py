@@ -17,7 +17,7 @@ from inferplan.review.rendering import html, markdown
 from inferplan.review.report import as_json, make_report
 from inferplan.review.steps.kinds import PropertyRule, rules_for
 from inferplan.tables import table
-from tests.review_streams import step, stream
+from tests.review_streams import facts, step, stream
 
 CANARY = "q7ZkVtX2mWbR9pLd"
 DEPLOYMENT, JOB = "kubernetes:apps/v1:Deployment", "kubernetes:batch/v1:Job"
@@ -116,6 +116,19 @@ def disclosure(request, monkeypatch):
 @pytest.mark.parametrize("case", CASES, ids=lambda each: f"{each[0]} {each[1][-1]} {each[3]}")
 def test_a_row_reads_the_value_that_the_report_hides(case):
     assert rows_of(case)
+
+
+@pytest.mark.parametrize(
+    ("fact", "old", "new", "expected"),
+    [
+        ("scheme", "https", "http", "no longer uses TLS"),
+        ("scheme", "http", "https", "requires TLS"),
+    ],
+)
+def test_a_row_of_facts_reads_the_value_that_the_report_hides(fact, old, new, expected):
+    sides = ({"gateway": {"gateway": {"host": "a.example", fact: each}}} for each in (old, new))
+    report = make_report([read_bytes(stream(facts(*sides)))])
+    assert expected in {each.what for each in report.stacks[0].risks}
 
 
 def test_every_row_that_reads_a_value_has_a_case():

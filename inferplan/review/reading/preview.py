@@ -74,6 +74,8 @@ class Side:
     names: tuple[str, ...]
     secrets: tuple[str, ...]
     pods: tuple[PodSet, ...]
+    facts: Any = None
+    """The real facts of a stack, which rows of tables match; `outputs` has those that are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +263,7 @@ def _side(step: Step, state: State | None, raw: State | None, *, last: bool) -> 
     """
     if state is None or raw is None:
         return None
-    inputs = state.inputs or {}
+    real = raw.inputs or {}
     by_property = (
         (urn for urns in (state.property_dependencies or {}).values() for urn in urns or ())
         if last
@@ -273,14 +275,8 @@ def _side(step: Step, state: State | None, raw: State | None, *, last: bool) -> 
         parent=intern(state.parent),
         custom=state.custom,
         protect=state.protect,
-        # Selectors are matched, and never shown.
-        inputs=(raw.inputs or {})
-        if step.type == NETWORK_POLICY
-        else inputs
-        if _read_whole(step.type)
-        else _read(step.type, inputs)
-        if kubernetes
-        else {},
+        # Figures and selectors read the real values, and show none but those that are public.
+        inputs=real if _read_whole(step.type) else _read(step.type, real) if kubernetes else {},
         outputs=(state.outputs if step.type == STACK_TYPE else None) or {},
         dependencies=(
             tuple(dict.fromkeys(map(intern, (*(state.dependencies or ()), *by_property))))
@@ -292,15 +288,9 @@ def _side(step: Step, state: State | None, raw: State | None, *, last: bool) -> 
             if kubernetes
             else ()
         ),
-        secrets=tuple(dict.fromkeys(_secrets(raw.inputs or {}))) if kubernetes and last else (),
-        pods=tuple(
-            replace(each, labels=real.labels, namespace=real.namespace)
-            for each, real in zip(
-                pod_sets(step.type, step.urn, step.name, inputs),
-                pod_sets(step.type, step.urn, step.name, raw.inputs or {}),
-                strict=False,
-            )
-        ),
+        secrets=tuple(dict.fromkeys(_secrets(real))) if kubernetes and last else (),
+        pods=tuple(pod_sets(step.type, step.urn, step.name, real)),
+        facts=(raw.outputs or {}).get(FACTS) if step.type == STACK_TYPE else None,
     )
 
 

@@ -3,14 +3,13 @@ missing or unreadable is a risk.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from inferplan.documents.text import clean, transition
-from inferplan.kube.facts import Subjects, read
+from inferplan.kube.facts import OUTPUT, Subjects, read
 from inferplan.pulumi_engine.reading.events import STACK_TYPE, State, Step
 from inferplan.pulumi_engine.reading.values import show, veil
-from inferplan.review.reading.preview import Preview
+from inferplan.review.reading.preview import Preview, Side
 from inferplan.review.steps.kinds import DISRUPTIVE, meaning_of, rules_for
 from inferplan.review.steps.properties import leaves
 from inferplan.review.steps.risk import Risk, risks_of
@@ -27,6 +26,9 @@ class StatedFacts:
     before: Subjects
     after: Subjects
     gap: str = ""
+    real_before: Subjects = field(default_factory=dict)
+    real_after: Subjects = field(default_factory=dict)
+    """The same facts by the same names, with the values that a report hides."""
 
 
 def stated_facts(preview: Preview) -> StatedFacts:
@@ -49,7 +51,14 @@ def stated_facts(preview: Preview) -> StatedFacts:
         )
     if before is None and old is not None:
         return StatedFacts({}, {}, "the stack was last updated by a version without facts")
-    return StatedFacts(before or {}, after or {})
+    real = (_real(side, shown or {}) for side, shown in ((old, before), (new, after)))
+    return StatedFacts(before or {}, after or {}, "", *real)
+
+
+def _real(side: Side | None, shown: Subjects) -> Subjects:
+    """The real facts of `side` by the names of those that are `shown`."""
+    values = (read({OUTPUT: side.facts}) or {}).values() if side else ()
+    return dict(zip(shown, values, strict=True)) if len(values) == len(shown) else {}
 
 
 def fact_risks(preview: Preview, facts: StatedFacts) -> Iterator[Risk]:
@@ -67,9 +76,7 @@ def fact_risks(preview: Preview, facts: StatedFacts) -> Iterator[Risk]:
             weight=DISRUPTIVE,
         )
     for kind, name in sorted({*facts.before, *facts.after}):
-        yield from _of_subject(
-            kind, name, facts.before.get((kind, name)), facts.after.get((kind, name))
-        )
+        yield from _of_subject(kind, name, facts)
         if (
             facts.before
             and (kind, name) not in facts.before
@@ -86,9 +93,9 @@ def fact_risks(preview: Preview, facts: StatedFacts) -> Iterator[Risk]:
             )
 
 
-def _of_subject(
-    kind: str, name: str, old: dict[str, Any] | None, new: dict[str, Any] | None
-) -> Iterator[Risk]:
+def _of_subject(kind: str, name: str, facts: StatedFacts) -> Iterator[Risk]:
+    key = (kind, name)
+    old, new = facts.before.get(key), facts.after.get(key)
     if old == new:
         return
     type_ = f"fact:{kind}"
@@ -105,14 +112,21 @@ def _of_subject(
             )
         return
     op = "create" if old is None else "update"
-    step = Step(
-        op=op,
-        urn=f"urn:pulumi:s::p::{type_}::{name}",
-        type=type_,
-        old=State(custom=True, inputs=old or {}),
-        new=State(custom=True, inputs=new),
+    urn = f"urn:pulumi:s::p::{type_}::{name}"
+    step, real = (
+        Step(
+            op=op,
+            urn=urn,
+            type=type_,
+            old=State(custom=True, inputs=was or {}),
+            new=State(custom=True, inputs=will or {}),
+        )
+        for was, will in (
+            (old, new),
+            (facts.real_before.get(key, old), facts.real_after.get(key, new)),
+        )
     )
-    yield from (each for each in risks_of(step, (), step) if each.what != "changes")
+    yield from (each for each in risks_of(step, (), real) if each.what != "changes")
     meaning = None if old is None else meaning_of(type_, "change")
     if meaning is None:
         return
