@@ -57,8 +57,14 @@ def pod_monitors(
         )
     for exporter, namespace in sorted(scrape.exporters.items()):
         row = table("components/monitoring/exporters.toml")[exporter]
+        names = table("components/monitoring/vocabulary.toml")["metrics"]
+        kept = "|".join(sorted(each for each in names if each.startswith(row["prefix"])))
         content = _monitor(
-            {"matchLabels": row["labels"]}, row["port"], row["path"], scrape.interval_seconds
+            {"matchLabels": row["labels"]},
+            row["port"],
+            row["path"],
+            scrape.interval_seconds,
+            kept=kept,
         )
         monitors[f"exporter-{exporter}"] = {
             **content,
@@ -82,11 +88,14 @@ def _monitor(
     path: str,
     interval_seconds: int,
     relabelings: Sequence[Mapping[str, Any]] = (),
+    kept: str = "",
 ) -> dict[str, Any]:
+    keep = {"sourceLabels": ["__name__"], "regex": kept, "action": "keep"}
     endpoint = {
         "portNumber": port,
         "path": path,
         "interval": f"{interval_seconds}s",
         **({"relabelings": relabelings} if relabelings else {}),
+        **({"metricRelabelings": [keep]} if kept else {}),
     }
     return {"selector": selector, "podMetricsEndpoints": [endpoint]}

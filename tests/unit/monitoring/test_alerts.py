@@ -21,8 +21,9 @@ from inferplan.components.monitoring.objectives import (
     objectives,
     unmeasured,
 )
+from inferplan.components.monitoring.pod_monitors import pod_monitors
 from inferplan.components.monitoring.rules import WatchedStack, rule_groups
-from inferplan.components.monitoring.spec import ScrapeSpec
+from inferplan.components.monitoring.spec import MonitoringSpec, ScrapeSpec
 from inferplan.components.monitoring.vocabulary import engine_metrics, factor_of, sources_of
 from inferplan.components.serving.traffic_spec import SloSpec
 from inferplan.tables import table
@@ -316,14 +317,26 @@ def test_an_objective_burns_only_with_enough_requests(promtool, rules, requests,
     )
 
 
-def test_whatever_is_scraped_is_read_by_an_alert_or_a_panel():
+def test_each_metric_that_an_exporter_is_scraped_for_is_read_by_an_alert_or_a_panel():
+    """A monitor keeps the names of the vocabulary alone, so nothing else of an exporter is stored."""
     read = (
         yaml.safe_dump(ALERTS)
         + (ROOT / "inferplan/components/monitoring/dashboards.toml").read_text()
     )
-    prefixes = {"keda": "keda_", "dcgm": "DCGM_", "gaudi": "habanalabs_"}
-    assert set(prefixes) == set(table("components/monitoring/exporters.toml"))
-    assert [name for name, prefix in prefixes.items() if prefix not in read] == []
+    spec = MonitoringSpec.model_validate(
+        {
+            "prometheus": {"namespace": "watch", "url": "http://prometheus.watch.svc:9090"},
+            "scrape": {"exporters": {"keda": "keda", "dcgm": "gpu", "gaudi": "habana"}},
+        }
+    )
+    monitors = pod_monitors(spec, [], preheats=False)
+    for exporter in table("components/monitoring/exporters.toml"):
+        (endpoint,) = monitors[f"exporter-{exporter}"]["podMetricsEndpoints"]
+        (keep,) = endpoint["metricRelabelings"]
+        names = keep["regex"].split("|")
+        assert keep == {"sourceLabels": ["__name__"], "regex": "|".join(names), "action": "keep"}
+        assert len(names) >= 1
+        assert [name for name in names if not re.search(rf"\b{name}\b", read)] == []
 
 
 def test_every_window_has_room_for_the_scrapes_of_the_longest_interval():
