@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,3 +57,11 @@ def test_the_settings_that_a_page_shows_are_settings(rule):
     assert settings.parameters_of(rule).values == {
         name: each.default for name, each in rule.parameters.items()
     }
+
+
+def test_the_page_on_the_gate_counts_the_rules_as_they_are():
+    text = (ROOT / "docs" / "policy-gate.md").read_text()
+    count = len(all_rules())
+    assert re.findall(r"([0-9]+) rules, sha256", text) == [str(count)]
+    [(ran, of, without)] = re.findall(r"([0-9]+) of ([0-9]+) rules ran, not (.*)", text)
+    assert (int(ran), int(of)) == (count - len(without.split(", ")), count)
