@@ -147,8 +147,10 @@ class Containers:
             live, contents = self.live.find(each) or {}, self._contents([each], after=True)
             if contents or label(live, MANAGED_BY_LABEL) != "inferplan":
                 adopt = (
-                    "Let the stack use the namespace without owning it: inferplan:adoptNamespace:"
-                    " true"
+                    "If the state of the stack is in another backend, set PULUMI_BACKEND_URL. If it"
+                    f" was lost, restore a copy: pulumi stack import --stack {self.stack} --file"
+                    " COPY. Or let the stack use the namespace without owning it:"
+                    " inferplan:adoptNamespace: true"
                 )
                 raise OperationError(
                     "\n".join(

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from inferplan import progress
 from inferplan.errors import OperationError
 from inferplan.kube.contents import CONTAINERS
+from inferplan.kube.names import cluster_of
 from inferplan.rehearsal.cluster import Cluster, clusters, start
-from inferplan.rehearsal.cluster.record import cluster_directory
-from inferplan.workspace.project import project_name
+from inferplan.rehearsal.cluster.record import cluster_directory, read_record
+from inferplan.workspace.project import project_name, stack_files
 
 if TYPE_CHECKING:
     from inferplan.workspace.workspace import Workspace
@@ -37,6 +38,16 @@ def own_cluster(workspace: Workspace, step: progress.Progress = progress.silent)
                 f" is not used; {remedy}"
             )
         )
+    prefix = cluster_of(project_name(workspace.root), "")
+    names = {each.removeprefix(prefix) for each in clusters() if prefix and each.startswith(prefix)}
+    for name in sorted(names - stack_files(workspace.root).keys() - {workspace.stack}):
+        step(
+            progress.Notice(
+                f"the simulated cluster {prefix}{name} belongs to no stack of this project. If"
+                f" {name} was renamed or removed, delete its cluster: inferplan down {name} --engine"
+                " rehearsal --cluster --yes"
+            )
+        )
     return start(workspace.cluster, step)
 
 
@@ -49,6 +60,15 @@ def old_cluster(project: str, stack: str) -> str:
         if project != "inferplan" and stack in clusters() and _projects_in(stack) == {project}
         else ""
     )
+
+
+def rehearsed_objects(cluster: str) -> int:
+    """The number of objects that rehearsals have on the simulated `cluster`, which need not run."""
+    from inferplan.rehearsal.apply.journal import load
+
+    directory = cluster_directory(cluster)
+    record = read_record(directory)
+    return 0 if record is None else len(load(directory, record.uid)[0])
 
 
 def namespaces_of(cluster: Cluster) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from inferplan.commands.screen import say, show_json
 from inferplan.rehearsal.cluster import delete, status
 from inferplan.updating.engine import Engine
 from inferplan.updating.update import UpdateOptions
+from inferplan.workspace.simulated_cluster import rehearsed_objects
 
 
 def command(
@@ -50,7 +51,8 @@ def command(
     """
     existing = existing_stack(stack)
     absent = status(existing.cluster) == "absent"
-    engine = engine.resolved(f"down {stack}", simulated=existing.simulated)
+    rehearsed = rehearsed_objects(existing.cluster) if existing.simulated else 0
+    engine = engine.resolved(f"down {stack}", simulated=existing.simulated, rehearsed=rehearsed)
     output = 2 if as_json else None
     options = UpdateOptions(
         yes=yes,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from inferplan.components.naming import NAMESPACE
 from inferplan.errors import OperationError, RequestError
 from inferplan.kube.contents import foreign_contents
-from inferplan.kube.names import cluster_of
+from inferplan.kube.names import MANAGED_BY_LABEL, cluster_of
+from inferplan.kube.objects import label
 from inferplan.progress import Progress
 from inferplan.stackfile.reader import PROJECT, read_stack
 from inferplan.updating import pulumi_cli
@@ -24,7 +25,7 @@ from inferplan.updating.containers import containers_of
 from inferplan.updating.pulumi_stack import cancel_dead_locks
 from inferplan.updating.update import UpdateOptions, real_target, simulated_target
 from inferplan.workspace.file_backend import discard_cut_attributes
-from inferplan.workspace.live import LiveCluster
+from inferplan.workspace.live import LiveCluster, ObjectKey
 from inferplan.workspace.project import (
     child_environment,
     project_name,
@@ -41,6 +42,13 @@ _PROTECTED = (
     "note: protected resources stay, and so does what they depend on; to delete a store or the"
     " cluster as well, write retain: false or protect: false under it, run inferplan up {stack},"
     " then inferplan down {stack}"
+)
+
+_UNKNOWN_NAMESPACE = (
+    "note: Pulumi's state of {stack} has no objects, so nothing was deleted from the cluster, where"
+    " inferplan created namespace {namespace}. If the state is in another backend, set"
+    " PULUMI_BACKEND_URL. If it was lost, restore a copy: pulumi stack import --stack {stack} --file"
+    " COPY"
 )
 
 
@@ -151,6 +159,17 @@ def destroy(stack: ExistingStack, options: UpdateOptions, say: Callable[[str], N
         containers.remove(leaving, say)
     if not stack.simulated:
         say(_PROTECTED.format(stack=stack.name))
+    if not containers.own and _exists(target.live, stack.namespace):
+        say(_UNKNOWN_NAMESPACE.format(stack=stack.name, namespace=stack.namespace))
+
+
+def _exists(live: LiveCluster | None, namespace: str) -> bool:
+    """True if inferplan created the namespace and the cluster still has it."""
+    if live is None:
+        return False
+    live.forget()
+    manifest = live.find(ObjectKey("v1", "Namespace", "", namespace)) or {}
+    return label(manifest, MANAGED_BY_LABEL) == "inferplan"
 
 
 def check_cluster_contents(name: str, command: str) -> None:

@@ -11,7 +11,8 @@ from inferplan.client.local_gateway.gateway import LocalGateway
 from inferplan.commands.arguments import Context, EngineName, KeepNamespace, Stack, Yes, json_option
 from inferplan.commands.recover.rehearsed import findings, interrupted_down, running_cluster
 from inferplan.commands.screen import say, show_json
-from inferplan.commands.up.command import explain, find_target, rehearse
+from inferplan.commands.up.command import rehearse
+from inferplan.commands.up.recovery import explain, find_target, workspace_engine
 from inferplan.errors import OperationError, RequestError
 from inferplan.updating.engine import Engine
 from inferplan.updating.pulumi_stack import check_settled, diagnose_target, repair_stack
@@ -45,7 +46,7 @@ def command(
             " --json"
         )
     workspace = open_workspace(stack)
-    engine = engine.resolved(f"recover {workspace.typed}", simulated=workspace.simulated)
+    engine = workspace_engine(engine, "recover", workspace)
     if engine is Engine.REHEARSAL:
         problems = _recover_rehearsal(
             workspace, yes=yes, dry_run=dry_run, keep_namespace=keep_namespace

@@ -28,7 +28,8 @@ from inferplan.commands.check.command import as_table
 from inferplan.commands.progress import ProgressView
 from inferplan.commands.screen import note, progress, say, show
 from inferplan.commands.status.command import show_status
-from inferplan.errors import OperationError, RequestError
+from inferplan.commands.up.recovery import find_target, offer_recovery, workspace_engine
+from inferplan.errors import RequestError
 from inferplan.planning.notes import program_notes, rehearsal_limits, stack_notes
 from inferplan.planning.policy_check import exemption_drafts, judge
 from inferplan.planning.required_secrets import missing_secrets, required_secrets
@@ -47,16 +48,13 @@ from inferplan.updating.drift.cluster import ComparedCluster, simulated
 from inferplan.updating.drift.drift import drift
 from inferplan.updating.drift.finding import notes_before_update
 from inferplan.updating.engine import Engine
-from inferplan.updating.pulumi_stack import Diagnosis, diagnose, repair_stack
 from inferplan.updating.update import (
     UpdateOptions,
-    UpdateTarget,
     check_examples,
     check_target,
     lacking_labels,
     patch_simulated_volume,
     update,
-    update_target,
     violation_error,
 )
 from inferplan.updating.volumes import settle_volumes
@@ -104,7 +102,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
             "--karpenter is for rehearsals. Add --engine rehearsal, or remove --karpenter"
         )
     workspace = open_workspace(stack)
-    engine = engine.resolved(f"up {workspace.typed}", simulated=workspace.simulated)
+    engine = workspace_engine(engine, "up", workspace)
     options = UpdateOptions(
         yes=yes,
         refresh=refresh,
@@ -202,54 +200,6 @@ def check_policies(workspace: Workspace, recording: Recording) -> None:
         say("If there is a reason for an exemption, its entry would be:")
         progress().out("\n".join(f"  {line}" for line in drafts), highlight=False)
     raise violation_error(report)
-
-
-def find_target(
-    workspace: Workspace, context: str | None = None, *, dry_run: bool = False
-) -> UpdateTarget:
-    """The target of an update; a simulated cluster starts with its progress shown."""
-    with ProgressView() as view:
-        return update_target(workspace, context, step=view.step, dry_run=dry_run)
-
-
-def explain(diagnosis: Diagnosis) -> None:
-    if not diagnosis.findings:
-        say(
-            f"the state of {diagnosis.stack} has no errors; the update compares it with the cluster"
-        )
-        return
-    say(
-        "\n  ".join(
-            [
-                f"an earlier update of {diagnosis.stack} was interrupted:",
-                *map(str, diagnosis.findings),
-            ]
-        )
-    )
-    say("recovery changes the engine's state only; the update that follows changes the cluster")
-
-
-def offer_recovery(
-    workspace: Workspace, target: UpdateTarget, options: UpdateOptions, recording: Recording
-) -> Diagnosis | None:
-    """Repair a stack whose last update was interrupted, after the user agreed. Returns what was
-    read, None if the cluster cannot be. Raises OperationError if it cannot repair.
-    """
-    if target.live is None:
-        return None
-    diagnosis = diagnose(workspace, recording, target.environment, target.live)
-    diagnosis.check(cancel_lock=False)
-    if not diagnosis.findings:
-        return diagnosis
-    explain(diagnosis)
-    if not (options.yes or workspace.simulated) and not typer.confirm(
-        "Recover now?", default=True, err=True
-    ):
-        raise OperationError(
-            f"Nothing was changed. Recover later with: inferplan recover {workspace.typed}"
-        )
-    repair_stack(diagnosis, target.environment)
-    return diagnosis
 
 
 def note_changes_by_hand(

@@ -301,13 +301,15 @@ class Applier:
         inputs = registration.inputs
         metadata = metadata_of(inputs)
         kind = str(inputs.get("kind") or registration.type.rpartition(":")[2])
-        namespace = str(metadata.get("namespace") or "")
+        # Unknown while the namespace itself is not applied.
+        written = metadata.get("namespace")
+        namespace = written if isinstance(written, str) else ""
         if is_object(registration.type, inputs):
             try:
                 namespaced = self.objects.waiter.api.resource(inputs["apiVersion"], kind).namespaced
             except (LookupError, ApiError):
                 namespaced = bool(namespace)  # applying it reports the error
-            namespace = (namespace or "default") if namespaced else ""
+            namespace = (namespace or ("" if written else "default")) if namespaced else ""
         return Target(
             kind, namespace, str(metadata.get("name") or registration.name), registration.urn
         )

@@ -62,6 +62,13 @@ class Inventory:
             if live is None or is_applied(live):
                 return None
             message = f"{key} already exists in the cluster, and this stack did not create it"
+            if live is not None and _is_pulumis(live):
+                stack = registration.urn.split(":")[2]
+                return ObjectFailed(
+                    f"{key} already exists in the cluster, and the Pulumi CLI created it",
+                    "continue with --engine pulumi, or remove its objects first: inferplan down"
+                    f" {stack} --engine pulumi",
+                )
             adopt = ", or set inferplan:adoptNamespace: true" if key.kind == "Namespace" else ""
             return ObjectFailed(
                 message, f"give it another name, or delete the existing object{adopt}"
@@ -70,6 +77,14 @@ class Inventory:
         if holder.urn == ADOPTED or (current is not None and current.key == key):
             return None
         return ObjectFailed(*already_exists(str(key), holder.urn, registration.urn))
+
+
+def _is_pulumis(live: Mapping[str, Any]) -> bool:
+    """True if Pulumi's Kubernetes provider applied the object."""
+    return any(
+        str(each.get("manager")).startswith("pulumi-kubernetes")
+        for each in live["metadata"].get("managedFields") or ()
+    )
 
 
 def _is_named(key: Key, registration: Registration) -> bool:

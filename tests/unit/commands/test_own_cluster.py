@@ -153,3 +153,29 @@ def test_without_the_pulumi_cli_a_real_stack_is_an_error_with_the_command_that_i
 def test_the_engine_of_a_stack(engine, simulated, installed, outcome, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _name: "/bin/pulumi" if installed else None)
     assert engine.resolved("up x", simulated=simulated) is outcome
+
+
+def test_a_cluster_that_belongs_to_no_stack_of_the_project_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        simulated_cluster, "clusters", lambda: ["acme.dev", "acme.old", "shop.dev", "dev"]
+    )
+    monkeypatch.setattr(simulated_cluster, "stack_files", lambda _root: {"dev": Path("x")})
+    monkeypatch.setattr(simulated_cluster, "start", lambda *_: None)
+    (tmp_path / "Pulumi.yaml").write_text("name: acme\nruntime: python\n")
+    stack: Any = SimpleNamespace(stack="dev", root=tmp_path, typed="dev", cluster="acme.dev")
+    notices = []
+    simulated_cluster.own_cluster(stack, notices.append)
+    [text] = map(str, notices)
+    assert "acme.old belongs to no stack of this project" in text
+    assert "inferplan down old --engine rehearsal --cluster --yes" in text
+
+
+def test_a_rehearsal_is_continued_and_never_mixed_with_the_state_of_pulumi(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda _name: "/bin/pulumi")
+    for engine in (Engine.AUTO, Engine.REHEARSAL):
+        assert engine.resolved("up x", simulated=True, rehearsed=25) is Engine.REHEARSAL
+    with pytest.raises(OperationError) as error:
+        Engine.PULUMI.resolved("up x", simulated=True, rehearsed=25)
+    assert "25 objects of a rehearsal" in str(error.value)
+    assert "inferplan up x --engine rehearsal" in str(error.value)
+    assert "inferplan down x --engine rehearsal" in str(error.value)

@@ -21,11 +21,12 @@ from inferplan.rehearsal.toolchain import build, download, ensure
 from inferplan.rehearsal.toolchain.pins import OPTIONAL, SOURCES
 from inferplan.tables import table
 
-ETCD, KWOK, STAGES, KUBERNETES = (
+ETCD, KWOK, STAGES, KUBERNETES, PROVIDER = (
     "github.com/etcd.tar.gz",
     "github.com/kwok",
     "proxy.golang.org/kwok.zip",
     "dl.k8s.io/server.tar.gz",
+    "get.pulumi.com/provider.tar.gz",
 )
 
 
@@ -61,6 +62,10 @@ FILES = {
     STAGES: _zip({f"kwok@1/{path}": b"stage" for _, path in SOURCE["kwok"].data}),
     KUBERNETES: _tar(
         {f"server/bin/{name}": name.encode() for name, _ in SOURCE["kubernetes"].programs}
+    ),
+    # As Pulumi packs a plugin: without a folder.
+    PROVIDER: _tar(
+        {"LICENSE": b"text", "pulumi-resource-kubernetes": hashlib.sha512(b"p").digest() * 4000}
     ),
 }
 
@@ -147,6 +152,15 @@ def mirror(tmp_path, monkeypatch):
                 "url": f"https://{KUBERNETES}",
                 "sha512": hashlib.sha512(FILES[KUBERNETES]).hexdigest(),
                 "folder": "server/bin/",
+            }
+        ],
+        "pulumi-kubernetes": [
+            {
+                **table("rehearsal/toolchain/downloads.toml")["linux-x86_64"]["pulumi-kubernetes"][
+                    0
+                ],
+                "url": f"https://{PROVIDER}",
+                "sha256": hashlib.sha256(FILES[PROVIDER]).hexdigest(),
             }
         ],
     }
@@ -269,6 +283,32 @@ def test_what_cannot_be_downloaded_is_built_and_the_rest_is_not(answers, reason,
     assert {"kwok", "kubernetes"} <= folders
     assert "etcd" not in folders
     assert not [name for name in folders if name.startswith(".building")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ([], ""),
+        ([truncates, truncates], ""),
+        ([fails(503)], ""),
+        ([fails(404)], "the server answered 404 Not Found"),
+        ([lies], "it has sha256"),
+        ([truncates, lies, lies], "it has sha256"),
+        ([lambda handler, content, _: handler.send(content, 0, cut=0)] * 4, "ended after 0 of"),
+    ],
+)
+def test_pulumis_provider_is_downloaded_whole_or_built(answers, reason, mirror):
+    mirror.answers[PROVIDER] = answers
+    source, notices = OPTIONAL["pulumi-kubernetes"], []
+    build._ensure([source], "test", notices.append)
+    texts = [each.text for each in notices if isinstance(each, Notice)]
+    assert mirror.built == ([source.name] if reason else [])
+    assert [reason in text for text in texts] == ([True] if reason else [])
+    program = build._directory(source) / "pulumi-resource-kubernetes"
+    assert program.exists() is not bool(reason)
+    if not reason:
+        assert program.read_bytes() == hashlib.sha512(b"p").digest() * 4000
+        assert program.stat().st_mode & 0o111
 
 
 def test_an_archive_that_lacks_a_program_is_not_taken(mirror, monkeypatch):

@@ -123,8 +123,12 @@ def test_an_up_is_refused_and_registers_nothing(salts_and_seeds):
 
 
 @pytest.mark.usefixtures("_apart")
-def test_an_up_with_keys_of_its_own_or_on_the_simulated_cluster_is_not(salts_and_seeds):
+def test_an_up_with_keys_of_its_own_or_on_the_simulated_cluster_is_not(
+    salts_and_seeds, tmp_path, monkeypatch
+):
     assert not _warnings(_run(OWN_SEED))
+    (tmp_path / "kubeconfig").touch()
+    monkeypatch.setenv("INFERPLAN_KUBECONFIG", str(tmp_path / "kubeconfig"))
     simulated = {"inferplan:cluster": '{"provider": "simulated"}', "inferplan:nodePools": "{}"}
     assert not _warnings(_run(salts_and_seeds[0][1], config=simulated))
 
