@@ -4,7 +4,7 @@ it once.
 Pulumi's own language host starts Python again, which takes 1 s of processor time, a third of an
 update without changes. It also installs missing providers and enters the project's virtual
 environment, so it is left out only where neither matters: on a simulated cluster, with the provider
-installed.
+installed, in an `inferplan` of that environment.
 """
 
 import os
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+from inferplan.workspace.project import runs_in_own_environment
 from inferplan.workspace.workspace import Workspace
 
 _PROVIDER = "kubernetes"
@@ -27,7 +28,8 @@ def serve_program(workspace: Workspace, environment: Mapping[str, str]) -> Itera
     """Serve the program until the block ends; yields the arguments of `pulumi` that name the
     server, [] if Pulumi's language host has to run the program.
     """
-    if not workspace.simulated or not _is_installed(environment):
+    own = workspace.simulated and runs_in_own_environment(workspace.root)
+    if not own or not _is_installed(environment):
         yield []
         return
     import grpc

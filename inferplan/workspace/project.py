@@ -1,6 +1,7 @@
 """The project's folder, its stack files, and the environment of the programs that operations start."""
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import yaml
 from inferplan.documents.errors import unknown
 from inferplan.documents.yaml_tree import LOADER, syntax_errors
 from inferplan.errors import RequestError
+from inferplan.kube.paths import mapping
 from inferplan.stackfile.reader import read_stack, stack_path
 
 _SUFFIXES = (".yaml", ".yml")
@@ -78,6 +80,14 @@ def program_folder(root: Path) -> Path:
     names none.
     """
     return root / str(_project(root).get("main") or ".")
+
+
+def runs_in_own_environment(root: Path) -> bool:
+    """True if the virtual environment that Pulumi.yaml names for the program is that of this
+    process.
+    """
+    folder = mapping(_project(root), "runtime", "options").get("virtualenv")
+    return isinstance(folder, str) and (root / folder).resolve() == Path(sys.prefix).resolve()
 
 
 def _project(root: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -115,7 +116,7 @@ def settled(engine: Pulumi, side: int) -> None:
     assert plugins(engine) == []
 
 
-@pytest.mark.parametrize("words", [("recover",), ("up",)])
+@pytest.mark.parametrize("words", [("recover",), pytest.param(("up",), marks=pytest.mark.full)])
 def test_attributes_that_a_kill_cut_off_are_repaired(engine, words):
     cut_attributes(engine)
     assert "failed to load checkpoint: EOF" in engine.export_error()
@@ -167,6 +168,30 @@ def test_a_recovery_after_a_down_that_was_killed_at_once_asks(engine):
     settled(engine, 0)
     # What was asked once is settled: nothing of the killed destroy is left to ask about.
     assert "did not finish" not in command(engine, "recover", STACK)[1]
+
+
+def test_a_plain_destroy_that_was_killed_before_it_deleted_anything_leaves_only_its_lock(engine):
+    backend = Path(engine.environment["PULUMI_BACKEND_URL"].removeprefix("file://"))
+    owned = engine.owned()
+    arguments = ("destroy", "--stack", STACK, "--yes", "--skip-preview", "--non-interactive")
+    with subprocess.Popen(
+        ["pulumi", *arguments],  # noqa: S607 - the engine of this test
+        cwd=engine.project,
+        env=engine.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        # The lock is there before the engine reads the state.
+        while process.poll() is None and not list(backend.glob(".pulumi/locks/**/*.json")):
+            time.sleep(0.01)
+        _kill(process.pid)
+    code, text = command(engine, "recover", STACK)
+    assert code == 0, text[-2000:]
+    assert f"locked by process {process.pid} " in text
+    assert "did not finish" not in text
+    assert re.search(r"Resources:\n +\d+ unchanged", text)
+    assert engine.owned() == owned
 
 
 @pytest.mark.full

@@ -5,7 +5,9 @@ with an installed provider, and the end of the event log says whether anything c
 from __future__ import annotations
 
 import json
+import sys
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,8 +33,12 @@ def home(tmp_path):
     return write
 
 
-def served(environment, *, simulated=True) -> list[str]:
-    workspace: Any = SimpleNamespace(simulated=simulated, program=lambda: None)
+def served(environment, *, simulated=True, virtualenv=sys.prefix) -> list[str]:
+    root = Path(environment["PATH"])
+    (root / "Pulumi.yaml").write_text(
+        f"name: x\nruntime: {{name: python, options: {{virtualenv: '{virtualenv}'}}}}\n"
+    )
+    workspace: Any = SimpleNamespace(simulated=simulated, root=root, program=lambda: None)
     with serve_program(workspace, environment) as arguments:
         return arguments
 
@@ -44,6 +50,11 @@ def test_the_program_of_a_simulated_stack_is_served(home):
 
 def test_the_language_host_runs_the_program_of_a_real_stack(home):
     assert served(home(VERSION), simulated=False) == []
+
+
+def test_the_language_host_runs_the_program_in_another_environment(home, tmp_path):
+    (tmp_path / ".venv").mkdir()
+    assert served(home(VERSION), virtualenv=".venv") == []
 
 
 def test_the_language_host_installs_a_provider_that_is_missing(home, tmp_path):
