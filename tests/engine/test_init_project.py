@@ -78,7 +78,6 @@ def test_a_new_project_comes_up_is_quiet_passes_its_policies_and_goes(project, t
         "INFERPLAN_KUBECONFIG": str(directory / "kubeconfig"),
     }
     options = ("--stack", "local", "--expect-no-changes", "--non-interactive")
-    run(plain, "pulumi", "preview", *options, cwd=folder)
     judged = run(plain, "pulumi", "preview", *options, "--policy-pack", "policies", cwd=folder)
     assert "Policies:" in judged.stdout
     assert "mandatory" not in judged.stdout.partition("Policies:")[2]

@@ -135,6 +135,8 @@ def test_a_dry_run_names_attributes_that_a_kill_cut_off_and_keeps_them(engine):
     path.unlink()
 
 
+# In every run, test_real_engine kills a destroy after its first deletions.
+@pytest.mark.full
 def test_a_recovery_after_a_down_that_was_killed_at_once_asks(engine):
     process = subprocess.Popen(
         [

@@ -118,7 +118,6 @@ def test_a_rehearsal_and_the_cli_never_mix_on_one_cluster(project):
     assert "the Pulumi CLI created it" in mixed
     assert "inferplan down local --engine pulumi" in mixed
     assert "UNKNOWN" not in mixed
-    project.quiet()
 
 
 def test_the_second_of_two_updates_waits_or_names_the_first(project):
@@ -164,6 +163,7 @@ def test_a_lost_state_is_named_and_a_copy_of_it_restores_the_stack(project, tmp_
     project.quiet()
 
 
+@pytest.mark.full
 def test_a_rotated_key_reaches_the_gateway_and_a_revert_takes_it_back(project):
     text, before = project.file().read_text(), project.objects()
     project.edit("web: {keys: [1]}", "web: {keys: [2, 1]}")
@@ -176,6 +176,7 @@ def test_a_rotated_key_reaches_the_gateway_and_a_revert_takes_it_back(project):
     assert project.objects() == before
 
 
+@pytest.mark.full
 def test_another_name_of_the_namespace_and_of_a_pool_moves_everything(project):
     project.edit("  inferplan:nodePools:\n    l40s:", "  inferplan:nodePools:\n    l40s-b2:")
     project.edit("pool: l40s", "pool: l40s-b2")
@@ -192,6 +193,7 @@ def test_another_name_of_the_namespace_and_of_a_pool_moves_everything(project):
     }
 
 
+@pytest.mark.full
 def test_a_renamed_stack_gets_its_own_cluster_and_names_what_it_left(project):
     project.pulumi("stack", "rename", "east-2", "--stack", "local")
     said = project("up", "east-2", *PULUMI)
