@@ -9,12 +9,22 @@ of JSON are checked: the model's server rejects the rest.
 
 DEEPEST = 64
 """Levels of nesting below the top level of a JSON body."""
-NAME = r"[A-Za-z0-9](?:[-\w.:@+]|\\?/)*+"
+LONGEST_NAME = 256
+"""Characters of a model's name in a request: nginx copies names for each of its maps."""
+NAME = rf"[A-Za-z0-9](?:[-\w.:@+]|\\?/){{0,{LONGEST_NAME - 1}}}+"
 """A model's name in a body, where JSON may escape a slash."""
 # A closed string; an escaped character never ends it.
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 # The key `model` with any of its letters escaped.
 _KEY = r'"(?:m|\\u006[dD])(?:o|\\u006[fF])(?:d|\\u0064)(?:e|\\u0065)(?:l|\\u006[cC])"'
+
+
+# A character of a quoted text in UTF-8, none that controls anything.
+_CHARACTER = (
+    r"[ !#-\[\]-~]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}"
+    r"|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}"
+    r"|\xf4[\x80-\x8f][\x80-\xbf]{2}"
+)
 
 
 def json_pattern(group: str) -> str:
@@ -38,16 +48,17 @@ def form_pattern(group: str, boundary: str) -> str:
     the form's `boundary`.
     """
     headers = (
-        r"(?i:content-(?:type:[^\r\n]*+|length: *+[0-9]++|transfer-encoding: *+(?:binary|[78]bit))"
+        r"(?i:content-(?:type:[\t -~]*+|length: *+[0-9]++|transfer-encoding: *+(?:binary|[78]bit))"
         r" *+\r\n)*+"
     )
     disposition = r"(?i:content-disposition: *+form-data *+; *+name=)"
-    file = r'(?: *+; *+filename="(?:[^"\\\r\n]|\\[^\r\n])*+")?+(?: *+; *+filename\*=[^;"\r\n]++)?+'
+    file = rf'(?: *+; *+filename="(?:{_CHARACTER}|\\[ -~])*+")?+(?: *+; *+filename\*=[!#-:<-~]++)?+'
     end = rf"\r\n--\k<{boundary}>"
-    # A boundary after a bare newline ends a field for some parsers only.
-    content = rf"(?:[^\r\n]++|\r(?!\n--\k<{boundary}>)|\n(?!--\k<{boundary}>))*+"
-    other = (
-        rf'{headers}{disposition}"(?!model")[^"\\%\r\n]++"{file} *+\r\n{headers}\r\n{content}{end}'
+    # A boundary at the start of a field, or after a bare newline or carriage return, ends the field
+    # for some parsers only.
+    content = (
+        rf"(?!--\k<{boundary}>)(?:[^\r\n]++|\r(?!\n?--\k<{boundary}>)|\n(?!--\k<{boundary}>))*+"
     )
+    other = rf'{headers}{disposition}"(?!model")[ !#$&-\[\]-~]++"{file} *+\r\n{headers}\r\n{content}{end}'
     model = rf'{headers}{disposition}"model" *+\r\n{headers}\r\n(?<{group}>{NAME}){end}'
     return rf"\A--(?<{boundary}>[^\r\n]{{1,70}})\r\n(?:{other}\r\n)*+{model}(?:\r\n{other})*+--(?:\r\n)?\z"

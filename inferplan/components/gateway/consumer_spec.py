@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, PositiveInt, field_validator
 
+from inferplan.components.gateway.memory import CONNECTIONS, share
 from inferplan.components.spec import Spec, duplicates, rule
 from inferplan.kube.facts import ConsumerFacts
 
@@ -27,7 +28,9 @@ class LimitsSpec(Spec):
     burst: Annotated[int, Field(ge=0, le=100_000)] | None = None
     """Requests above the rate that are accepted at once. Default: a tenth of requestsPerMinute."""
     concurrent_requests: Annotated[int, Field(ge=1, le=65_535)] | None = None
-    """Maximum concurrent requests, including streams. Default: unlimited."""
+    """Maximum concurrent requests, including streams. Default: 1024 for each replica of the gateway,
+    4096 if there is one consumer.
+    """
 
     @rule
     def _require_rate_for_burst(self) -> Iterator[str]:
@@ -176,12 +179,15 @@ def rate_limits(consumers: Mapping[str, ConsumerSpec], replicas: int) -> list[Li
 
 
 def connection_limits(consumers: Mapping[str, ConsumerSpec], replicas: int) -> list[LimitGroup]:
+    """Return concurrent requests, by limit. Without one, a consumer has its share of the pod's
+    connections, of which each request takes two.
+    """
+    default = share(CONNECTIONS // 2, len(consumers))
     requests = {name: spec.limits.concurrent_requests for name, spec in consumers.items()}
     return _grouped(
         {
-            name: (ceil(amount / replicas), 0)
+            name: (default if amount is None else min(default, ceil(amount / replicas)), 0)
             for name, amount in requests.items()
-            if amount is not None
         }
     )
 

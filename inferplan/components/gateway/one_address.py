@@ -6,21 +6,19 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
-from inferplan.components.gateway.body_patterns import DEEPEST, form_pattern, json_pattern
+from inferplan.components.gateway.body_patterns import (
+    DEEPEST,
+    LONGEST_NAME,
+    form_pattern,
+    json_pattern,
+)
+from inferplan.components.gateway.memory import BODIES, CHUNKED, LARGEST_BODY_BYTES, share
 from inferplan.components.gateway.route_spec import RouteSpec, names_of
 from inferplan.components.gateway.routes import NAMED_IN_BODIES
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.handles import Endpoint
 from inferplan.kube.quantity import bytes_of
 
-LARGEST_BODY_BYTES = 64 * 2**20
-"""Maximum size of a body at /v1, which nginx keeps in memory."""
-BODY_SLOTS = {"large": (6, 64), "larger": (7, 6), "largest": (8, 1)}
-"""Bodies that a gateway pod holds at a time, by the digits of their size in bytes. nginx copies
-each once: up to 382 MB of 512 MiB.
-"""
-CHUNKED_SIZE = "larger"
-"""The bodies whose slots and size also hold for a body without a stated length."""
 _KIND = "openai"
 # nginx reads at most 4,096 bytes as one parameter.
 _LONGEST_PARAMETER = 3000
@@ -66,10 +64,11 @@ def one_address_site(
         ],
         "public_routes": sorted(public_routes.items()),
         "falls_back": any(each.fallback for each in public_routes.values()),
-        "body_slots": BODY_SLOTS,
+        "bodies": BODIES,
+        "share": lambda slots: share(slots, len(consumers)),
         "one_address_bytes": min(bytes_of(spec.max_body_size), LARGEST_BODY_BYTES),
-        "chunked_size": CHUNKED_SIZE,
-        "chunked_bytes": min(bytes_of(spec.max_body_size), 10 ** BODY_SLOTS[CHUNKED_SIZE][0] - 1),
+        "chunked_bytes": min(bytes_of(spec.max_body_size), BODIES[CHUNKED].largest),
+        "longest_name": LONGEST_NAME,
         "listings": listings,
         "listed": listed,
         "owner": _OWNER,

@@ -9,7 +9,7 @@ from importlib.resources import files
 from types import MappingProxyType
 
 from inferplan.components.balancers import LONGEST_IDLE_SECONDS
-from inferplan.components.gateway import answers, keys, routes
+from inferplan.components.gateway import answers, keys, memory, routes
 from inferplan.components.gateway.consumer_spec import (
     ConsumerSpec,
     connection_limits,
@@ -66,7 +66,7 @@ class ProxyLayout:
     runtime_file: str = "/tmp/runtime.conf"  # noqa: S108 - a volume of the pod's own, not the node's directory
     access_log: str = "/dev/stdout"
     error_log: str = "stderr"
-    workers: int = 2
+    workers: int = memory.WORKERS
     scripts: str = "/etc/gateway"
     js_module: str = "modules/ngx_http_js_module.so"
 
@@ -95,7 +95,7 @@ def proxy_config(
         "measured": measured and bool(endpoints),
     }
     return template("components/gateway/payload/nginx.conf.j2").render(
-        site=site, spec=spec, layout=layout, answers=answers, routes=routes
+        site=site, spec=spec, layout=layout, answers=answers, routes=routes, memory=memory
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
+from inferplan.components.gateway.memory import limit_mib
 from inferplan.components.gateway.proxy import ProxyLayout
 from inferplan.components.gateway.spec import PROXY_REQUESTS, NginxGatewaySpec
 from inferplan.components.kubernetes import apps, core, meta
@@ -150,7 +151,8 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
 
 def _resources() -> core.ResourceRequirementsArgsDict:
     return core.ResourceRequirementsArgsDict(
-        requests=dict(PROXY_REQUESTS), limits={"memory": "512Mi", EPHEMERAL_STORAGE: "256Mi"}
+        requests=dict(PROXY_REQUESTS),
+        limits={"memory": f"{limit_mib()}Mi", EPHEMERAL_STORAGE: "256Mi"},
     )
 
 

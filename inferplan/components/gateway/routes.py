@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from inferplan.components.gateway.answers import PASSED_HEADERS
+from inferplan.components.gateway.body_patterns import LONGEST_NAME
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.handles import Endpoint, ProtocolKind, ServeRoute
 
@@ -70,7 +71,7 @@ _OPENAI_POSTS = (
 # Served names may contain slashes and colons (org/model:tag). No engine has another GET route below
 # /v1/models.
 _ID_PART = "[A-Za-z0-9_][-A-Za-z0-9._~:]{0,127}"
-MODEL_ID = f"(?:/{_ID_PART}){{1,3}}"
+MODEL_ID = f"(?!/.{{{LONGEST_NAME + 1}}})(?:/{_ID_PART}){{1,3}}"
 _V2_MODEL = f"/models/(?<SERVED>{_SERVED})(?:/versions/[1-9][0-9]{{0,9}})?"
 
 ROUTES: tuple[Route, ...] = (

@@ -329,7 +329,7 @@ class Limits(TypedDict):
     burst: NotRequired[int]
     """Requests above the rate that are accepted at once. Default: a tenth of requestsPerMinute."""
     concurrent_requests: NotRequired[int]
-    """Maximum concurrent requests, including streams. Default: unlimited."""
+    """Maximum concurrent requests, including streams. Default: 1024 for each replica of the gateway, 4096 if there is one consumer."""
 
 
 class Consumer(TypedDict):

@@ -40,11 +40,14 @@ VALID = {
     "a quote in a file's name": _form(_part(r'name="file"; filename="a\"b.wav"'), MODEL),
     "a longer name": _form(_part('name="models"'), MODEL),
     "lines in a file": _form(
-        _part('name="file"; filename="a"', "a\r\nb\n\r--XX\r\n-XX\n--X"), MODEL
+        _part('name="file"; filename="a"', "a\r\nb\n\r-XX\r\r\n-XX\n--X"), MODEL
     ),
 }
 INVALID = {
     "no model": _form(OTHER),
+    "a carriage return before a boundary": _form(_part('name="file"; filename="a"', "a\r--XX\r"), MODEL),
+    "a newline and a carriage return": _form(_part('name="file"; filename="a"', "a\n\r--XX"), MODEL),
+    "a name that is too long": _form(_part('name="model"', "a" * 257)),
     "a second model first": _form(_part('name="model"', "mistral"), MODEL),
     "a second model last": _form(MODEL, _part('name="model"', "mistral")),
     "a model in capitals": _form(_part('name="MODEL"')),

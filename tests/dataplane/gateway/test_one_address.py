@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from inferplan.components.gateway.memory import BODIES, CHUNKED, share
 from tests.dataplane.gateway.backend import Backend
 from tests.dataplane.gateway.forms import INVALID, VALID
 from tests.dataplane.gateway.stand import Answer, Proxy, consumer, endpoint, spec, wait_for
@@ -152,12 +153,13 @@ def test_a_served_name_is_a_name_also_with_an_escaped_slash(stand, name):
         "llama/",
         "v1",
         "",
-        "a" * 4000,
+        "a" * 256,
+        "a" * 257,
     ],
 )
 def test_a_model_without_permission_and_an_unknown_one_have_the_same_answer(stand, name):
     answer = stand.post("chat/completions", json.dumps({"model": name}).encode())
-    if name in ("", "llama "):
+    if name in ("", "llama ", "a" * 257):
         assert (answer.status, error(answer)["code"]) == (400, "invalid_body")
     else:
         assert (answer.status, error(answer)["code"]) == (404, "model_not_found")
@@ -275,11 +277,11 @@ def test_a_body_in_chunks_has_the_bounds_of_the_size_that_is_reserved_for_it(tmp
             threading.Thread(
                 target=lambda: _chunked(own, "completions", JSON, b'{"model":"llama","hold":true}')
             )
-            for _ in range(6)
+            for _ in range(BODIES[CHUNKED].slots)
         ]
         for each in held:
             each.start()
-        wait_for(lambda: len(stand.llama.seen) == 7, "six bodies are held")
+        wait_for(lambda: len(stand.llama.seen) == len(held) + 1, "the bodies are held")
         assert _chunked(own, "completions", JSON, b'{"model":"llama"}').status == 429
         for _ in held:
             stand.llama.permits.put("go")
@@ -441,19 +443,22 @@ def test_the_number_of_large_bodies_that_a_pod_holds_is_limited(stand):
     answers: list[int] = []
     calls = [
         threading.Thread(target=lambda: answers.append(stand.post("completions", body).status))
-        for _ in range(6)
+        for _ in range(share(BODIES["large"].slots, 3))
     ]
     for each in calls:
         each.start()
-    wait_for(lambda: len(stand.llama.seen) == 6, "six large bodies are held")
+    wait_for(lambda: len(stand.llama.seen) == len(calls), "the share is held")
     denied = stand.post("completions", body)
     assert (denied.status, denied.headers["retry-after"]) == (429, "1")
     assert stand.post("completions", b'{"model":"llama"}').status == 200
+    other = b'{"model":"llama","messages":"' + b"x" * 1_000_000 + b'"}'
+    key = stand.proxy.key("batch", 2)
+    assert stand.proxy.call("POST", "/v1/completions", key, other, JSON).status == 200
     for _ in calls:
         stand.llama.permits.put("go")
     for each in calls:
         each.join(PATIENCE_SECONDS)
-    assert answers == [200] * 6
+    assert answers == [200] * len(calls)
     assert (
         stand.post(
             "completions", b'{"model":"llama","messages":"' + b"x" * 1_000_000 + b'"}'

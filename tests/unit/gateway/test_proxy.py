@@ -156,5 +156,8 @@ def test_limits_are_shared_among_replicas_and_never_round_to_nothing():
     assert [(each.amount, each.consumers) for each in connection_limits(consumers, 2)] == [
         (1, ("c",)),
         (3, ("a",)),
+        (1024, ("b", "d")),
     ]
+    alone = connection_limits({"a": consumer()}, 2)
+    assert [(each.amount, each.consumers) for each in alone] == [(4096, ("a",))]
     assert retry_delays(consumers) == [("c", 60)]

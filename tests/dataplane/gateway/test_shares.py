@@ -1,0 +1,271 @@
+"""One consumer at /v1 takes neither the pod's memory nor the place of another."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from inferplan.components.gateway.memory import (
+    BODIES,
+    CHUNKED,
+    CONNECTIONS,
+    HEADER_BUFFER_KB,
+    HEADER_BUFFERS,
+    limit_mib,
+    share,
+    worst_bytes,
+)
+from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec, wait_for
+from tests.patience import PATIENCE_SECONDS
+
+HONEST = [f"honest-{number}" for number in range(9)]
+MB = 10**6
+
+
+class Sink:
+    """A model server that reads bodies, keeps none, and answers once it is told to."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.bodies = 0
+        self._server = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.port = self._server.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with closing(connection), connection.makefile("rb") as stream:
+            length, line = 0, b"x"
+            while line.strip():
+                line = stream.readline()
+                name, _, value = line.partition(b":")
+                length = int(value) if name.lower() == b"content-length" else length
+            start = stream.read(min(length, 4096))
+            left = length - len(start)
+            while left:
+                left -= len(stream.read(min(MB, left)))
+            self.bodies += 1
+            if b'"hold"' in start:
+                self.go.wait(PATIENCE_SECONDS)
+            connection.sendall(
+                b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+            )
+
+    def stop(self) -> None:
+        self.go.set()
+        self._server.close()
+
+
+@contextmanager
+def gateway(folder: Path, *names: str) -> Iterator[tuple[Proxy, Sink]]:
+    sink, proxy = Sink(), Proxy(folder)
+    consumers = {name: consumer(keys=[1]) for name in names}
+    try:
+        yield proxy.run(spec(), [endpoint("llama", sink.port, names)], consumers), sink
+    finally:
+        proxy.stop()
+        sink.stop()
+
+
+def opened(proxy: Proxy, name: str, size: int | None, sent: bytes) -> socket.socket:
+    """A connection with a request of `size` bytes, of which `sent` has gone."""
+    framing = "Transfer-Encoding: chunked" if size is None else f"Content-Length: {size}"
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n{framing}\r\n"
+        f"Authorization: Bearer {proxy.key(name)}\r\nContent-Type: application/json\r\n\r\n"
+    )
+    connection = socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE_SECONDS)
+    connection.sendall(head.encode() + sent)
+    return connection
+
+
+def body(size: int, **more: object) -> bytes:
+    text = json.dumps({"model": "llama", **more, "image": ""})
+    return (text[:-2] + "x" * (size - len(text)) + text[-2:]).encode()
+
+
+def chunked(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data)
+
+
+def status(connection: socket.socket) -> int:
+    return int(connection.recv(4096).split()[1])
+
+
+def memory(proxy: Proxy) -> int:
+    """Bytes of all workers now."""
+    lines = (
+        line.split()
+        for pid in proxy.workers()
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+    )
+    return sum(1024 * int(words[1]) for words in lines if words[:1] == ["VmRSS:"])
+
+
+@pytest.mark.parametrize("size", BODIES)
+def test_a_consumer_that_fills_its_share_with_slow_bodies_leaves_the_rest_to_others(tmp_path, size):
+    bodies = BODIES[size]
+    length = None if size == CHUNKED else bodies.largest
+    with gateway(tmp_path, "greedy", "honest") as (proxy, sink), ExitStack() as stack:
+        mine = share(bodies.slots, 2)
+        first = b"1\r\n{\r\n" if length is None else b"{"
+        for _ in range(mine + 5):
+            stack.enter_context(closing(opened(proxy, "greedy", length, first)))
+        time.sleep(0.3)
+        text = body(20 if length is None else max(20_000, length // 10 + 1))
+        for _ in range(3):
+            sent = chunked(text) if length is None else text
+            with closing(opened(proxy, "honest", None if length is None else len(text), sent)) as c:
+                assert status(c) == 200
+        if length is not None and size != "largest":
+            with closing(opened(proxy, "honest", length, body(length))) as c:
+                assert status(c) == 200
+        with closing(opened(proxy, "greedy", length, first)) as c:
+            assert status(c) == 429
+        assert sink.bodies
+
+
+def test_ten_consumers_have_32_vision_calls_in_flight(tmp_path):
+    names = [*HONEST, "tenth"]
+    text = body(1_500_000, hold=True)
+    with gateway(tmp_path, *names) as (proxy, sink), ExitStack() as stack:
+        calls = [
+            stack.enter_context(closing(opened(proxy, names[n % 10], len(text), text)))
+            for n in range(32)
+        ]
+        wait_for(lambda: sink.bodies == 32, "all calls are in flight")
+        sink.go.set()
+        assert {status(call) for call in calls} == {200}
+
+
+def test_nine_honest_consumers_lose_no_request_to_a_greedy_one(tmp_path):
+    with gateway(tmp_path, "greedy", *HONEST) as (proxy, _sink), ExitStack() as stack:
+        for size, bodies in BODIES.items():
+            for _ in range(min(2 * bodies.slots, 100)):
+                length = None if size == CHUNKED else bodies.largest
+                sent = b"1\r\n{\r\n" if length is None else b"{"
+                stack.enter_context(closing(opened(proxy, "greedy", length, sent)))
+        for _ in range(200):
+            stack.enter_context(closing(socket.create_connection(("127.0.0.1", proxy.port))))
+            held = body(200, hold=True)
+            stack.enter_context(closing(opened(proxy, "greedy", len(held), held)))
+
+        def honest(name: str) -> set[int]:
+            statuses = set()
+            for size in (200, 20_000, 150_000, 1_500_000, None):
+                text = body(size or 30)
+                sent = text if size else chunked(text)
+                with closing(opened(proxy, name, size, sent)) as connection:
+                    statuses.add(status(connection))
+            return statuses
+
+        with ThreadPoolExecutor(len(HONEST)) as pool:
+            assert set().union(*pool.map(honest, HONEST)) == {200}
+
+
+def test_a_call_without_a_key_ends_before_its_body_is_read(tmp_path):
+    with gateway(tmp_path, "one") as (proxy, sink):
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 60000000\r\n\r\n{"
+        with closing(socket.create_connection(("127.0.0.1", proxy.port), timeout=30)) as connection:
+            connection.sendall(head)
+            began = time.monotonic()
+            assert status(connection) == 401
+            with suppress(ConnectionResetError):
+                while connection.recv(4096):
+                    pass
+            assert time.monotonic() - began < 10
+        assert not sink.bodies
+
+
+def test_a_name_of_64_mib_takes_no_more_memory_than_any_body(tmp_path):
+    with gateway(tmp_path, "one") as (proxy, _sink):
+        before = memory(proxy)
+        text = json.dumps({"model": "a" * (BODIES["largest"].largest - 100)}).encode()
+        with closing(opened(proxy, "one", len(text), text)) as connection:
+            assert status(connection) == 400
+        assert memory(proxy) - before < 2.2 * len(text)
+
+
+# Kind of what clients hold, how many of it are sent here, and what the derivation counts for each.
+UNITS = [
+    *((size, min(each.slots, 40), 2 * each.largest) for size, each in BODIES.items()),
+    ("headers", 400, 10_000 + HEADER_BUFFERS * HEADER_BUFFER_KB * 1024),
+    ("connections", 400, 10_000),
+    ("calls", 400, 42_000),
+]
+
+
+def hold(proxy: Proxy, kind: str, stack: ExitStack) -> None:
+    if kind in BODIES:
+        text = body(BODIES[kind].largest - 40, hold=True)
+        sent = chunked(text) if kind == CHUNKED else text
+        call = opened(proxy, "one", None if kind == CHUNKED else len(text), sent)
+    elif kind == "calls":
+        text = body(9_900, hold=True)
+        call = opened(proxy, "one", len(text), text)
+    else:
+        call = socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE_SECONDS)
+        line = b"X: " + b"a" * (HEADER_BUFFER_KB * 1024 - 10) + b"\r\n"
+        lines = line * HEADER_BUFFERS if kind == "headers" else b""
+        call.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n" + lines + b"X: a")
+    stack.enter_context(closing(call))
+
+
+@pytest.mark.parametrize(("kind", "count", "bytes_each"), UNITS, ids=[unit[0] for unit in UNITS])
+def test_nothing_that_a_client_holds_takes_more_memory_than_the_limit_is_derived_from(
+    tmp_path, kind, count, bytes_each
+):
+    with gateway(tmp_path, "one") as (proxy, sink), ExitStack() as stack:
+        before = memory(proxy)
+        for _ in range(count):
+            hold(proxy, kind, stack)
+        waits = kind in BODIES or kind == "calls"
+        wait_for(lambda: sink.bodies == (count if waits else 0), "the calls are in flight")
+        time.sleep(0.2)
+        assert memory(proxy) - before < 1.1 * count * bytes_each + 2 * MB
+
+
+def test_the_page_has_the_figures_of_the_derivation():
+    page = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text()
+    for name, each in BODIES.items():
+        whole = 2 * each.largest * each.slots / MB
+        row = f"| {name} | {each.largest / MB:g} MB | {each.slots} | {share(each.slots, 2)} | {whole:.0f} MB |"
+        assert row in page
+    assert f"together is {worst_bytes() / MB:.0f} MB" in page
+    assert f"a pod, {limit_mib()} MiB" in page
+
+
+def test_the_limit_leaves_a_fifth_of_the_memory():
+    assert worst_bytes() <= 0.8 * limit_mib() * 2**20
+    assert worst_bytes() > sum(2 * each.largest * each.slots for each in BODIES.values())
+    assert CONNECTIONS == 8192
+
+
+@pytest.mark.full
+def test_the_worst_of_every_kind_at_once_stays_below_the_limit(tmp_path):
+    with gateway(tmp_path, "one") as (proxy, sink), ExitStack() as stack:
+        for size, bodies in BODIES.items():
+            for _ in range(bodies.slots):
+                hold(proxy, size, stack)
+        for _ in range(1500):
+            hold(proxy, "headers", stack)
+        for _ in range(1500):
+            hold(proxy, "calls", stack)
+        slots = sum(each.slots for each in BODIES.values())
+        wait_for(lambda: sink.bodies == slots + 1500, "all calls are in flight")
+        assert memory(proxy) < 0.8 * limit_mib() * 2**20
