@@ -7,7 +7,7 @@ from inferplan.components.nodes.pool import Pool
 from inferplan.components.serving.pod_settings import PodSettings
 from inferplan.components.storage.fields import Store
 from inferplan.components.stores import WeightsSpec
-from inferplan.documents.errors import KeyPath, SpecError, suggestion
+from inferplan.documents.errors import KeyPath, SpecError
 from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.stack import StackSettings
 
@@ -70,12 +70,8 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
                 (*here, "consumers"),
                 "No consumer can call this model through the gateway. Add consumers: [<name>].",
             )
-        for option, names, engine in model.unknown_options():
-            text = (
-                f"{option!r} is not an option of {engine}.{suggestion(option, names)} An unknown"
-                " option ends the server at its start."
-            )
-            yield SpecError((*here, "extraArgs"), text)
+        for each in model.doubts_on(settings.node_pools[model.pool].target(model.pool)):
+            yield SpecError((*here, *each.path), each.message)
         if model.weights is not None:
             store, pool = settings.storage[model.weights.store], settings.node_pools[model.pool]
             yield from _weights((*here, "weights"), model.weights, store, pool, model.image)

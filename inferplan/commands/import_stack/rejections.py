@@ -115,8 +115,8 @@ def _errors(text: str) -> list[SpecError]:
             if _is_hidden(key, text) or reveals(text, code=True)
         ]
         unknown += [
-            SpecError(("models", name, "extraArgs"), f"{each} (no option of {of})")
-            for each, _, of in model.unknown_options()
+            SpecError(("models", name, "extraArgs"), f"{each} (no option of {engine})")
+            for each, engine in model.unknown_options()
         ]
     return [*(SpecError(each, _REVEALING) for each in secrets), *unknown]
 

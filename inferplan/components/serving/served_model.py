@@ -3,16 +3,18 @@ and consumer exist.
 """
 
 from abc import ABC
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from pydantic.alias_generators import to_camel
 
+from inferplan.components.handles import NodeTarget
 from inferplan.components.serving.model_parts import CalledModel, PodModel
 from inferplan.components.serving.pod_settings import PodSettings
 from inferplan.components.serving.scaling_spec import SIGNALS
 from inferplan.components.serving.traffic_spec import PlannedTraffic
 from inferplan.components.spec import FieldError, rule
+from inferplan.documents.errors import SpecError
 
 
 class ServedModel(CalledModel, PlannedTraffic, PodModel, ABC):
@@ -58,8 +60,10 @@ class ServedModel(CalledModel, PlannedTraffic, PodModel, ABC):
         """True if the engine can send traces by OTLP."""
         return False
 
-    def unknown_options(self) -> Iterator[tuple[str, Collection[str], str]]:
-        """Yield each argument that the engine does not have, all options of the engine, and its
-        name and version.
-        """
+    def unknown_options(self) -> Iterator[tuple[str, str]]:
+        """Yield each option that the engine does not have, with the engine's name and version."""
+        yield from ()
+
+    def doubts_on(self, target: NodeTarget) -> Iterator[SpecError]:  # noqa: ARG002 - engines with a table of options read it
+        """Yield the settings that the engine probably rejects or ignores on `target`."""
         yield from ()

@@ -74,7 +74,7 @@ CANARY = "canary-71"
         ),
         (
             deployment("--model=org/m", "--kv-transfer-config", json.dumps({"password": CANARY})),
-            "args[1]: --kv-transfer-config: The value may",
+            "args[1]: --kv-transfer-config",
         ),
         (
             deployment("--model=org/m", "--chat-template", f"Use --api-key {CANARY}"),
@@ -111,8 +111,8 @@ def test_an_unknown_model_is_not_repeated(imported, model):
     [
         ['--speculative-config={"method": "ngram", "num_speculative_tokens": 5}'],
         ["--chat-template", "You are\na `model` of $HOME # here"],
-        ["--override-generation-config", "it's a b"],
-        ["--model-impl", "vllm", "--scheduling-policy", "bash"],
+        ["--response-role", "it's a b"],
+        ["--model-impl", "vllm", "--response-role", "bash"],
         ["--cudagraph-capture-sizes", "1", "2", "4"],
         ["--seed", "-1"],
         ["--hf-overrides.foo", "1e5"],
@@ -131,7 +131,8 @@ def test_one_forbidden_argument_does_not_take_the_others_with_it(imported):
     )
     assert settings.models["chat"].extra_args == ["--enforce-eager", "--seed", "5"]
     assert "args[2]: --port: inferplan sets it" in lines(result)
-    assert "args[6]: --model-dir: no option of vLLM" in lines(result)
+    assert "args[6]: --model-dir" in lines(result)
+    assert "is not an option of vLLM" in lines(result)
 
 
 @pytest.mark.parametrize(

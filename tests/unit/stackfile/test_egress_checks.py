@@ -170,7 +170,7 @@ HUB = {"HF_TOKEN": SECRET, "HF_HUB_OFFLINE": "0"}
         model(env={"NO_PROXY": "acme.example", "LEVELS": "root:20", "SERVER_NAME": "find"}),
         model(
             servedModelName="acme/find",
-            extraArgs=["--chat-template=/models/find/t.jinja", "--served-model-name-x", "a/b"],
+            extraArgs=["--chat-template=/models/find/t.jinja", "--hf-config-path", "a/b"],
         ),
         model(env={"TOKENIZER": "Qwen/Qwen3-8B", "HF_HOME": "/data/hub"}),
         model(env={"API": "https://api.acme.example"}, egress=PROXY),

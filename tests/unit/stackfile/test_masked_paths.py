@@ -89,7 +89,6 @@ def test_a_file_of_the_image_below_a_volume_is_an_error(lines, models, where, wo
         ),
         model(
             env={"LIB": f"{TMP}files/a", "NAME": "a/tmp/b", "URL_PATH": "/v1/models"},
-            extraArgs=[f"--x-cache-dir={TMP}/x"],
         ),
     ],
 )
@@ -150,7 +149,7 @@ def warnings(tmp_path, **fields):
     [
         ({"env": {"ADMIN_PASSWORD": "geheim-und-lang"}}, "env.ADMIN_PASSWORD"),
         ({"env": {"X": "hf_abcdefghijklmnopqrstuvwx"}}, "env.X"),
-        ({"extraArgs": ["--tool-password", "geheim-und-lang"]}, "extraArgs[1]"),
+        ({"extraArgs": ["--response-role", "hf_abcdefghijklmnopqrstuvwx"]}, "extraArgs[1]"),
     ],
 )
 def test_a_secret_in_plain_text_is_warned_about_and_not_shown(tmp_path, fields, where):

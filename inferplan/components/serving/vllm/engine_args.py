@@ -1,8 +1,6 @@
 """The arguments of vLLM's engine, by vLLM's names, for `vllm serve` and for Triton's vllm backend."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cache
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, StringConstraints
@@ -16,8 +14,6 @@ from inferplan.components.stores import RelativePath
 from inferplan.hardware.accelerators import Accelerator
 from inferplan.tables import table
 
-VERSION = "0.32.0"
-"""The version of vLLM whose argument parser listed the options in `options.txt`."""
 _TABLE = table("components/serving/vllm/engine_args.toml")
 VLLM_OPTIONS: dict[str, list[str]] = _TABLE["options"]
 DECIDED: dict[str, str] = _TABLE["decided"]
@@ -137,19 +133,3 @@ def reject_arguments(
             taken.append(f"{name} ({decided[key]})")
     if taken:
         raise ValueError(f"{', '.join(taken)} is not allowed in {where}. Remove it")
-
-
-@cache
-def known_options() -> frozenset[str]:
-    lines = Path(__file__).with_name("options.txt").read_text(encoding="utf-8").splitlines()
-    return frozenset(line for line in lines if not line.startswith("#"))
-
-
-def unknown_options(arguments: Iterable[str]) -> Iterator[tuple[str, Collection[str], str]]:
-    """Yield the options among `arguments` that vLLM does not have, as vLLM reads them, each with
-    all options, and its name and version.
-    """
-    for each in arguments:
-        name = each.partition("=")[0].partition(".")[0].replace("_", "-")
-        if name.startswith("--") and not any(option.startswith(name) for option in known_options()):
-            yield name, known_options(), f"vLLM {VERSION}"

@@ -3,7 +3,7 @@ are not set.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, ClassVar, Literal
 
@@ -23,6 +23,7 @@ from inferplan.components.serving.scaling_spec import (
     Signal,
 )
 from inferplan.components.serving.traffic_spec import Batching
+from inferplan.components.serving.vllm import values
 from inferplan.components.serving.vllm.engine_args import (
     CPU_BUILD,
     DECIDED,
@@ -31,7 +32,6 @@ from inferplan.components.serving.vllm.engine_args import (
     VLLM_RESERVED_ENV,
     LoraName,
     VllmEngineArgs,
-    unknown_options,
 )
 from inferplan.components.serving.vllm.gaudi import GaudiTuning, field_of
 from inferplan.components.spec import DnsLabel, rule
@@ -211,13 +211,44 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
     def traces(self) -> bool:
         return True
 
-    def unknown_options(self) -> Iterator[tuple[str, Collection[str], str]]:
-        return unknown_options(self.extra_args)
+    def unknown_options(self) -> Iterator[tuple[str, str]]:
+        for each in values.parsed(self.extra_args):
+            if each.name not in values.known_options():
+                yield each.name, values.version()
+
+    def _rejected_by_vllm(self) -> Iterator[SpecError]:
+        """Yield the arguments and variables that end the server at its start, by the table of one
+        release.
+        """
+        fields = self.options(None)
+        listed = (*values.unknown(self.extra_args), *values.problems(self.extra_args, fields))
+        for index, problem in sorted(listed):
+            yield SpecError(("extraArgs", index), problem)
+        for field, problem in values.field_problems(fields):
+            yield SpecError((to_camel(field),), problem)
+        for name, problem in values.variable_problems(self.env):
+            yield SpecError(("env", name), problem)
+
+    def _is_of_table(self, target: NodeTarget) -> bool:
+        default = target.accelerator.engine("vllm").image if target.accelerator else ""
+        return values.is_of_release(self.image or default or "")
+
+    def doubts_on(self, target: NodeTarget) -> Iterator[SpecError]:
+        """What another release than that of the table may reject, and variables that it ignores."""
+        if not self._is_of_table(target):
+            for each in self._rejected_by_vllm():
+                yield SpecError(
+                    each.path, f"{each.message} This is by the options of {values.version()}."
+                )
+        for name, problem in values.ignored_variables(self.env):
+            yield SpecError(("env", name), problem)
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Yield settings that only Gaudi reads, and replicas over several nodes where that does not
         work or is not needed.
         """
+        if self._is_of_table(target):
+            yield from self._rejected_by_vllm()
         vendor = vendor_of(target)
         if self.gaudi is not None and not (vendor and vendor.compiles_graphs):
             title = "no accelerator" if target.accelerator is None else target.accelerator.title

@@ -1,0 +1,218 @@
+"""Judges the arguments and variables of vLLM by the table of one release (`values.json`): what its
+parser and its configuration classes reject ends the server at its start.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from inferplan.components.serving.vllm.tables import OPTIONS_FILE, VALUES_FILE
+from inferplan.documents.errors import suggestion
+from inferplan.tables import table
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([kmgt]i?)?|auto", re.IGNORECASE)
+_WORD = re.compile(r"(?=.{1,24}\Z)[A-Za-z]*[a-z_=-]*[0-9.]*[A-Za-z_-]*[0-9.]*")
+_SCALE = {"": 1, "k": 1_000, "m": 1_000_000, "g": 10**9, "t": 10**12}
+# An option that names a file with further parsers or connectors: its names are in no table.
+_PLUGINS = {
+    "--tool-call-parser": "--tool-parser-plugin",
+    "--reasoning-parser": "--reasoning-parser-plugin",
+}
+# Options that may stand more than once.
+_REPEATABLE = frozenset({"--api-key", "--lora-modules", "--middleware"})
+
+
+class Argument(NamedTuple):
+    """One option of a command line: its place in the list, its full name, the key below it that a
+    dotted option names, and its value, None without one.
+    """
+
+    index: int
+    name: str
+    key: str
+    value: str | None
+
+
+@cache
+def values() -> Mapping[str, Any]:
+    return json.loads(VALUES_FILE.read_text(encoding="utf-8"))
+
+
+@cache
+def known_options() -> frozenset[str]:
+    lines = OPTIONS_FILE.read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if not line.startswith("#"))
+
+
+def version() -> str:
+    return f"vLLM {values()['vllm']}"
+
+
+def is_of_release(image: str) -> bool:
+    """Return whether the tag of `image` is that of the release whose options the table has."""
+    _, _, tag = image.partition("@")[0].rpartition(":")
+    return tag.removeprefix("v").partition("-")[0] == values()["vllm"]
+
+
+def parsed(arguments: Sequence[str]) -> Iterator[Argument]:
+    """The options among `arguments`, as vLLM reads them."""
+    for index, word in enumerate(arguments):
+        if not word.startswith("--"):
+            continue
+        name, has_value, value = word.partition("=")
+        name, _, key = name.partition(".")
+        name = name.replace("_", "-")
+        name = next((each for each in sorted(known_options()) if each.startswith(name)), name)
+        rest = arguments[index + 1] if index + 1 < len(arguments) else "--"
+        if not has_value and not rest.startswith("--"):
+            value, has_value = rest, "="
+        yield Argument(index, name, key, value if has_value else None)
+
+
+def unknown(arguments: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the place and the problem of each option that vLLM does not have."""
+    for each in parsed(arguments):
+        if each.name not in known_options():
+            problem = f"{each.name!r} is not an option of {version()}.{_instead(each.name)}"
+            yield each.index, f"{problem} An unknown option ends the server at its start."
+
+
+def _instead(name: str) -> str:
+    removed = table("components/serving/vllm/engine_args.toml")["removed"]
+    return f" {removed[name]}" if name in removed else suggestion(name, known_options())
+
+
+def problems(arguments: Sequence[str], fields: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yield the place and the problem of each argument that vLLM rejects at its start; `fields` are
+    the engine arguments that the stack sets by name.
+    """
+    options = [each for each in parsed(arguments) if each.name in known_options()]
+    by_name = {each.name: each for each in options if not each.key}
+    for each in options:
+        row = values()["options"].get(each.name, {})
+        first = next(other for other in options if (other.name, other.key) == (each.name, each.key))
+        if first.index != each.index and each.name not in _REPEATABLE:
+            yield each.index, f"{each.name} stands twice, and vLLM takes the last. Write it once."
+        elif _PLUGINS.get(each.name) not in by_name:
+            for problem in _value_problems(each, row):
+                yield each.index, problem
+    yield from _contradictions(by_name, fields)
+
+
+def _value_problems(each: Argument, row: Mapping[str, Any]) -> Iterator[str]:
+    name, value = each.name, each.value
+    if value is None:
+        if each.key or (row.get("takes") not in ("flag", "switch", "list") and row):
+            yield f"{name} needs a value. Write it after the option."
+    elif "fields" in row:
+        yield from _field_problems(name, each.key, value, row["fields"])
+    elif "values" in row:
+        if value not in row["values"]:
+            yield _choice(name, value, row["values"])
+    elif row.get("takes") in ("int", "float") and not _NUMBER.fullmatch(value):
+        yield f"{_quoted(value)} is not a number, which {name} takes. Write {name} <number>."
+    elif row.get("takes") == "json" and not each.key and not isinstance(_loaded(value), dict):
+        pairs = re.fullmatch(r"([a-z_]+)=([0-9]+)", value)
+        form = f'{{"{pairs[1]}": {pairs[2]}}}' if pairs else "{...}"
+        yield f"{_quoted(value)} is not a JSON object, which {name} takes. Write '{form}'."
+
+
+def _field_problems(name: str, key: str, value: str, fields: Mapping[str, Any]) -> Iterator[str]:
+    loaded = {key.partition(".")[0].replace("-", "_"): value} if key else _loaded(value)
+    if not isinstance(loaded, dict):
+        if not re.fullmatch(r"[0-9]+", value):
+            yield f"{_quoted(value)} is not a JSON object, which {name} takes. Write '{{...}}'."
+        return
+    for field, item in loaded.items():
+        allowed = fields.get(field)
+        if field not in fields:
+            yield f"{name} has no field {_quoted(field)}.{suggestion(field, fields)} Fields: {', '.join(fields)}."
+        elif field == "kv_connector" and "kv_connector_module_path" in loaded:
+            continue
+        elif allowed and isinstance(item, str) and item not in allowed:
+            yield _choice(f"{name}.{field}", item, allowed)
+
+
+def _choice(name: str, value: str, allowed: Collection[str]) -> str:
+    return (
+        f"{_quoted(value)} is not a value of {name}.{suggestion(value, allowed)} Allowed:"
+        f" {', '.join(allowed)}."
+    )
+
+
+def _quoted(value: str) -> str:
+    """`value`, unless it may be more than the name of a value: what stands there by mistake may be
+    a secret.
+    """
+    return repr(value) if _WORD.fullmatch(value) else "The value"
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _contradictions(
+    options: Mapping[str, Argument], fields: Mapping[str, Any]
+) -> Iterator[tuple[int, str]]:
+    if (choice := options.get("--enable-auto-tool-choice")) and "--tool-call-parser" not in options:
+        problem = "--enable-auto-tool-choice needs --tool-call-parser"
+        yield choice.index, f"{problem}. Add it with the parser of the model, for example hermes."
+    length, tokens = (
+        _amount(fields.get(field) or (each.value if (each := options.get(option)) else None))
+        for field, option in (
+            ("max_model_len", "--max-model-len"),
+            ("max_num_batched_tokens", "--max-num-batched-tokens"),
+        )
+    )
+    chunks = options.get("--no-enable-chunked-prefill")
+    if chunks and tokens and length and tokens < length:
+        problem = (
+            f"without chunked prefill a step must hold a whole prompt, and {tokens} batched tokens"
+            f" are fewer than the context of {length}. Raise maxNumBatchedTokens to {length}, or"
+            " remove --no-enable-chunked-prefill."
+        )
+        yield chunks.index, problem
+
+
+def _amount(value: Any) -> int | None:
+    text = str(value).lower()
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([kmgt]?)", text)
+    return int(float(match[1]) * _SCALE[match[2]]) if match else None
+
+
+def field_problems(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the problem of each engine argument, set by name, whose value vLLM does
+    not have.
+    """
+    for field, value in fields.items():
+        allowed = values()["options"].get(f"--{field.replace('_', '-')}", {}).get("values")
+        if allowed and isinstance(value, str) and value not in allowed:
+            yield field, _choice(field, value, allowed)
+    tokens, sequences = fields.get("max_num_batched_tokens"), fields.get("max_num_seqs")
+    if tokens and sequences and tokens < sequences:
+        problem = (
+            f"a step of {tokens} tokens cannot hold one token of each of {sequences} sequences"
+            f" (maxNumSeqs). Raise it to {sequences} at least, or lower maxNumSeqs."
+        )
+        yield "max_num_batched_tokens", problem
+
+
+def variable_problems(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the problem of each variable whose value vLLM rejects."""
+    for name, value in environment.items():
+        allowed = values()["environment"].get(name)
+        if allowed and isinstance(value, str) and value.lower() not in map(str.lower, allowed):
+            yield name, _choice(name, value, allowed)
+
+
+def ignored_variables(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the variables of vLLM that this release does not read, with the sentence about each."""
+    for name in environment:
+        if name.startswith("VLLM_") and name not in values()["environment"]:
+            near = suggestion(name, values()["environment"])
+            yield name, f"{version()} does not read {name}, and ignores it.{near}"
