@@ -1,4 +1,4 @@
-"""What `up` and `recover` decide before they change a stack: its engine, its target, and what an
+"""Decisions of `up` and `recover` before they change a stack: its engine, its target, and what an
 interrupted update left.
 """
 

@@ -49,7 +49,7 @@ CONNECTIONS = WORKERS * WORKER_CONNECTIONS
 
 
 def share(slots: int, consumers: int) -> int:
-    """How many of `slots` one of several consumers may take."""
+    """The number of `slots` that one of several consumers may take."""
     return slots if consumers < 2 else max(1, slots // _FEWEST_SHARES)
 
 

@@ -172,7 +172,7 @@ class EksCreation(Spec):
             elif name not in known["names"] and "_" not in name:
                 yield FieldError(
                     f"EKS has no add-on {name!r}.{suggestion(name, known['names'])} List:"
-                    " aws eks describe-addon-versions. What is no add-on belongs to a Helm chart.",
+                    " aws eks describe-addon-versions. Install anything else by its Helm chart.",
                     "addons",
                     name,
                 )

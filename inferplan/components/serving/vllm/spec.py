@@ -234,7 +234,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         return values.is_of_release(self.image or default or "")
 
     def doubts_on(self, target: NodeTarget) -> Iterator[SpecError]:
-        """What another release than that of the table may reject, and variables that it ignores."""
+        """Arguments that another release than that of the table may reject, and ignored variables."""
         if not self._is_of_table(target):
             for each in self._rejected_by_vllm():
                 yield SpecError(

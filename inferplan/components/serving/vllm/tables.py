@@ -8,7 +8,7 @@ vLLM release and imports nothing of it:
 import ast
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ class _Source:
                         ast.Assign(targets=[ast.Name(id=name)], value=value)
                         | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
                     ):
-                        self.aliases.setdefault(name, value)
+                        self.aliases.setdefault(name, value or ast.Constant(None))
 
     def tree(self, path: Path) -> ast.Module:
         return ast.parse(path.read_text(encoding="utf-8"))
@@ -101,7 +101,7 @@ class _Source:
         return sorted(set(values))
 
     def row(self, annotation: ast.expr) -> dict[str, Any]:
-        """What an option of this type takes."""
+        """The kind of value that an option of this type takes."""
         types = self.names(annotation)
         nested = next(
             (each for each in sorted(types) if each.endswith("Config") and each in self.classes),
@@ -172,14 +172,14 @@ def _options(source: _Source) -> Iterator[tuple[str, dict[str, Any]]]:
     for node in (each for parser in (tree, *parsers) for each in ast.walk(parser)):
         if not (isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument"):
             continue
-        names = [each.value for each in node.args if isinstance(each, ast.Constant)]
+        names = _texts(node.args)
         row: dict[str, Any] = {"takes": "text"}
         parts = [part for keyword in node.keywords for part in ast.walk(keyword.value)]
         for part in parts:
             match part:
                 case ast.Subscript(value=ast.Name(id=kwargs), slice=ast.Constant(value=field)):
                     if kwargs in classes:
-                        row = source.row(source.fields(classes[kwargs])[field])
+                        row = source.row(source.fields(classes[kwargs])[str(field)])
                 case ast.Attribute(attr="BooleanOptionalAction"):
                     row = {"takes": "flag"}
         if any(getattr(part, "value", "") in ("store_true", "store_false") for part in parts):
@@ -188,13 +188,17 @@ def _options(source: _Source) -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, row
 
 
+def _texts(nodes: Iterable[ast.expr | None]) -> list[str]:
+    return [str(each.value) for each in nodes if isinstance(each, ast.Constant)]
+
+
 def _registered(source: _Source, path: Path, name: str) -> Iterator[str]:
     for node in ast.walk(source.tree(path)):
         match node:
             case ast.Assign(targets=[ast.Name(id=target)], value=ast.Dict(keys=keys)) if (
                 target == name
             ):
-                yield from (each.value for each in keys if isinstance(each, ast.Constant))
+                yield from _texts(keys)
             case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
                 yield from source.literals(value)
             case ast.ClassDef(name=target, body=body) if target == name:
@@ -206,7 +210,7 @@ def _registered(source: _Source, path: Path, name: str) -> Iterator[str]:
             case ast.Call(
                 func=ast.Attribute(attr=called), args=[ast.Constant(value=value), *_]
             ) if called == name:
-                yield value
+                yield str(value)
 
 
 def _variables(source: _Source) -> Iterator[tuple[str, list[str] | None]]:
@@ -221,12 +225,9 @@ def _variables(source: _Source) -> Iterator[tuple[str, list[str] | None]]:
                 case ast.Call(
                     func=ast.Name(id="env_with_choices"), args=[_, _, ast.List(elts=choices), *_]
                 ):
-                    yield (
-                        key.value,
-                        [each.value for each in choices if isinstance(each, ast.Constant)],
-                    )
+                    yield str(key.value), _texts(choices)
                 case _:
-                    yield key.value, None
+                    yield str(key.value), None
 
 
 def spellings(options: dict[str, Any]) -> list[str]:
