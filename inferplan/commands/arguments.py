@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -99,6 +100,22 @@ RealOption = Annotated[
         help=(
             "MODEL=DIR: in a rehearsal, run the CPU build of the model's engine with the files in"
             " DIR instead of a stub."
+        ),
+    ),
+]
+
+
+class NodeKind(StrEnum):
+    REAL = "real"
+
+
+NodeOption = Annotated[
+    NodeKind | None,
+    typer.Option(
+        "--node",
+        help=(
+            "`real` adds a node with a kubelet to a rehearsal: the gateway's pods, and models of a"
+            " pool that fits this machine, really run. Linux and root only."
         ),
     ),
 ]

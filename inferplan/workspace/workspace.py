@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import runpy
 import shlex
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -153,9 +153,11 @@ class Workspace:
         step: Progress,
         karpenter: bool = False,
         kept: Collection[str] = (),
+        cordons: Callable[[Mapping[str, Any]], bool] = lambda _node: False,
     ) -> Outcome:
         """Apply the stack to its simulated cluster and wait until it is ready; with `karpenter`, it
-        adds the nodes of EKS Auto Mode. Namespaces that are `kept` stay.
+        adds the nodes of EKS Auto Mode. Namespaces that are `kept` stay. `cordons` as in
+        `rehearsal.apply.run.apply`.
         """
         from inferplan.rehearsal.apply.run import apply
         from inferplan.rehearsal.cluster.definitions import installer
@@ -169,6 +171,7 @@ class Workspace:
                 "ensure_crds": installer(cluster, step),
                 "placeholders": self.secrets.placeholders,
                 "kept": kept,
+                "cordons": cordons,
             }
             return apply(program, cluster, **self.engine_input(), **settings)
 

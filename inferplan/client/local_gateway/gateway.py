@@ -15,6 +15,7 @@ from inferplan.components.handles import Endpoint
 from inferplan.errors import RehearsalError
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.components import SERVER
+from inferplan.rehearsal.node import node
 from inferplan.rehearsal.serving.programs import answering_ports, bring_up, choose_ports, folder_of
 from inferplan.rehearsal.wait.object_events import Event, Listener, Ready
 from inferplan.stackfile.imported_keys import SECTION, plain_keys
@@ -132,11 +133,16 @@ def _on_port(endpoint: Endpoint, port: int) -> Endpoint:
 
 def local_contract(workspace: Workspace) -> Contract | None:
     """The endpoints of the stack at its local gateway; None if that does not answer."""
-    ports = answering_ports(workspace.cluster)
     spec = workspace.settings.gateway
-    if not ports or spec is None:
+    if spec is None:
         return None
     contract = contract_of(workspace.settings)
+    if (port := node.port_of(workspace.cluster)) is not None:
+        url = f"http://127.0.0.1:{port}{nginx.path_prefix(spec)}"
+        return replace(contract, gateway=url, grpc=None, local=True)
+    ports = answering_ports(workspace.cluster)
+    if not ports:
+        return None
     grpc = None if contract.grpc is None else f"127.0.0.1:{ports[nginx.GRPC]}"
     return replace(
         contract,

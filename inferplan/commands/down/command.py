@@ -23,6 +23,8 @@ from inferplan.commands.down.down import (
 from inferplan.commands.progress import ProgressView
 from inferplan.commands.screen import say, show_json
 from inferplan.rehearsal.cluster import delete, status
+from inferplan.rehearsal.cluster.record import cluster_directory
+from inferplan.rehearsal.node import node
 from inferplan.updating.engine import Engine
 from inferplan.updating.update import UpdateOptions
 from inferplan.workspace.simulated_cluster import rehearsed_objects
@@ -78,12 +80,17 @@ def command(
     removed = [
         each
         for each in (existing.cluster, existing.old_cluster)
-        if each and cluster and delete(each)
+        if each and cluster and _delete(each)
     ]
     for each in removed:
         say(f"the simulated cluster {each} is gone, and everything in it")
     if as_json:
         show_json({"stack": existing.name, "deleted": deleted, "clusterRemoved": bool(removed)})
+
+
+def _delete(cluster: str) -> bool:
+    node.clear(cluster_directory(cluster))
+    return delete(cluster)
 
 
 def _empty(existing: ExistingStack, *, keep_namespace: bool) -> int:

@@ -5,7 +5,7 @@ failed one are skipped.
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -62,6 +62,8 @@ class Applier:
     digest_key: bytes
     secrets_known: bool = True
     """False if the program got placeholders: secrets in the cluster stay as they are."""
+    cordons: Callable[[Mapping[str, Any]], bool] = lambda _node: False
+    """True for a fake node on which no pod starts, because a real node stands for it."""
     failures: list[Failed] = field(default_factory=list)
     skipped: list[Target] = field(default_factory=list)
     changes: dict[str, list[Target]] = field(default_factory=lambda: defaultdict(list))
@@ -154,6 +156,8 @@ class Applier:
         inputs = registration.inputs
         resource = self.objects.resource(inputs["apiVersion"], inputs["kind"])
         body = reveal(inputs)
+        if inputs["kind"] == "Node" and self.cordons(body):
+            body = {**body, "spec": {**body.get("spec", {}), "unschedulable": True}}
         namespace = (
             (target.namespace or "default") if resource.namespaced else ""
         )  # the kind may be new

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from inferplan.errors import BusyError
 from inferplan.kube.durations import spelled
@@ -145,6 +146,7 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
     root: Path | None = None,
     placeholders: bool = False,
     kept: Collection[str] = (),
+    cordons: Callable[[Mapping[str, Any]], bool] = lambda _node: False,
 ) -> Outcome:
     """Apply what `program` declares to `cluster`, and wait until it is ready. Objects of other
     stacks stay.
@@ -152,7 +154,8 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
     `listener` gets one event at a time, from other threads, and must be quick. `ensure_crds(group)`
     is called when the cluster lacks a kind of an API group; it returns True if it installed the
     group's definitions. With `placeholders` instead of the stack's secrets, existing secrets stay
-    as they are. Namespaces and definitions that are `kept` are never deleted.
+    as they are. Namespaces and definitions that are `kept` are never deleted. No pod starts on a
+    fake node that `cordons` selects.
 
     Raises ForeignClusterError, BusyError, ProgramFailed, ApplyFailed, DiskFullError, and
     KeyboardInterrupt (nothing keeps running; the next run continues).
@@ -164,6 +167,7 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
             journal=journal,
             digest_key=cluster.uid.encode(),
             secrets_known=not placeholders,
+            cordons=cordons,
         )
         monitor = Monitor(project=project, stack=stack, realizer=applier)
         # `run` pauses the collector, and a plan in the same process leaves cycles as large as the

@@ -28,6 +28,9 @@ SERVING = (PROXY_WORKER, PROXY, STUBS, SERVER)
 the components.
 """
 
+NODE = "node"
+"""The supervisor of a real node's programs (`rehearsal/node`); it stops before the components."""
+
 COMPONENTS = tuple(_COMPONENTS)
 """In the order in which they start; they stop in reverse order."""
 

@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 
 from inferplan.errors import ClusterError
-from inferplan.rehearsal.cluster.components import COMPONENTS, OPERATOR_PROGRAMS, SERVING
+from inferplan.rehearsal.cluster.components import COMPONENTS, NODE, OPERATOR_PROGRAMS, SERVING
 from inferplan.tables import table
 
-_PROGRAMS = (*COMPONENTS, *OPERATOR_PROGRAMS, *SERVING)
+_PROGRAMS = (*COMPONENTS, *OPERATOR_PROGRAMS, NODE, *SERVING)
 _COMMANDS: dict[str, dict[str, str]] = table("rehearsal/cluster/commands.toml")
 _PROC = Path("/proc")
 _TERMINATE_SECONDS = 5.0

@@ -111,7 +111,9 @@ def _source(name: str) -> Source:
 
 OPTIONAL = {name: _source(name) for name in _TABLE if _TABLE[name].get("optional")}
 """Programs that are built when a command needs them."""
-KARPENTER, HELM, KEDA = (OPTIONAL[name] for name in ("karpenter", "helm", "keda"))
+KARPENTER, HELM, KEDA, KUBELET, COREDNS = (
+    OPTIONAL[name] for name in ("karpenter", "helm", "keda", "kubelet", "coredns")
+)
 CONTROL_PLANES = {
     path.name.removeprefix("kubernetes-"): replace(_source("kubernetes"), name=path.name)
     for path in sorted(MODULES_DIRECTORY.glob("kubernetes-*"))

@@ -1,0 +1,241 @@
+"""Starts, repairs and removes the real node of a simulated cluster. One process, a supervisor, has
+namespaces for processes, mounts and the network; everything of the node ends with it.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from inferplan.documents.files import disk_faults, exclusive, read_json, write_atomically
+from inferplan.errors import ClusterError, RequestError
+from inferplan.images.catalogue import default_image
+from inferplan.kube.api import ApiError
+from inferplan.kube.objects import is_true
+from inferplan.progress import Progress, StepFinished, StepStarted
+from inferplan.rehearsal.cluster import Cluster, processes
+from inferplan.rehearsal.cluster.components import API_SERVER, NODE, Layout
+from inferplan.rehearsal.cluster.record import cluster_directory, lock_file
+from inferplan.rehearsal.cluster.startup import free_ports, log_tail
+from inferplan.rehearsal.node.images import import_images, missing_programs
+from inferplan.rehearsal.toolchain.build import ensure_sources
+from inferplan.rehearsal.toolchain.pins import COREDNS, KUBELET
+from inferplan.tables import table
+
+_TABLE: dict[str, Any] = table("rehearsal/node/node.toml")
+NAME: Final[str] = _TABLE["node"]
+_PROGRAMS: Final = ("containerd", "ctr", "runc", "ip", "iptables", "unshare", "mount")
+_PACKAGES: Final = "containerd runc containernetworking-plugins iproute2 iptables"
+_SUPERVISOR: Final = Path(__file__).parent / "payload" / "supervisor.py"
+_READY_SECONDS: Final = 120.0
+_POLL_SECONDS: Final = 0.1
+_GATEWAY: Final = "gateway"
+_MANAGER: Final = "inferplan-node"
+
+
+def missing() -> str:
+    """Return what this machine lacks for a real node, in one line with the remedy; "" if nothing."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return "a real node needs Linux and root. Run the command as root, or leave --node out"
+    lacking = [each for each in _PROGRAMS if shutil.which(each) is None]
+    lacking += [] if Path("/usr/lib/cni/bridge").exists() else ["the CNI plugin bridge"]
+    lacking += missing_programs()
+    if lacking:
+        return f"a real node needs {', '.join(lacking)}. Install it: apt-get install {_PACKAGES}"
+    if not any(Path("/sys/fs/cgroup").iterdir()):
+        return "a real node needs control groups, and none are mounted below /sys/fs/cgroup"
+    return ""
+
+
+def folder_of(directory: Path) -> Path:
+    """The folder of the node's files, in the `directory` of a cluster."""
+    return directory / "node"
+
+
+def is_running(name: str) -> bool:
+    return NODE in processes.running(cluster_directory(name))
+
+
+def port_of(name: str) -> int | None:
+    """The port on 127.0.0.1 that leads to the gateway's Service on the node; None without a node."""
+    stored = read_json(folder_of(cluster_directory(name)) / "ports.json") or {}
+    return stored.get(_GATEWAY) if is_running(name) else None
+
+
+def start(
+    cluster: Cluster,
+    images: Iterable[str],
+    progress: Progress,
+    *,
+    labels: Mapping[str, str] = MappingProxyType({}),
+    accelerators: Mapping[str, int] = MappingProxyType({}),
+) -> list[str]:
+    """Have the node run on `cluster` with `images`, `labels` and `accelerators` that no device
+    backs; return the images that it has.
+    Raises RehearsalError, RequestError on a machine that cannot.
+    """
+    if reason := missing():
+        raise RequestError(f"--node real: {reason}")
+    kubelet, coredns = ensure_sources((KUBELET, COREDNS), progress)
+    programs = {"kubelet": kubelet / "kubelet", "kube-proxy": kubelet / "kube-proxy"}
+    programs["coredns"] = coredns / "coredns"
+    lock = lock_file(cluster.directory)
+    with disk_faults(cluster.directory), exclusive(lock, "start the node", progress):
+        began = time.monotonic()
+        progress(StepStarted(f"start node {NAME}", 1, 1))
+        if NODE not in processes.running(cluster.directory):
+            clear(cluster.directory)
+            _spawn(cluster, programs)
+        imported = import_images(_socket(cluster), [default_image("pause"), *images], progress)
+        _await_ready(cluster)
+        _describe(cluster, labels, {name: str(count) for name, count in accelerators.items()})
+        progress(StepFinished(f"start node {NAME}", 1, 1, time.monotonic() - began))
+    return imported
+
+
+def _socket(cluster: Layout) -> Path:
+    # The path of a socket has at most 107 characters.
+    key = hashlib.sha256(str(cluster.directory).encode()).hexdigest()[:10]
+    return Path(f"/run/inferplan-{key}/containerd.sock")
+
+
+def _spawn(cluster: Cluster, programs: Mapping[str, Path]) -> None:
+    folder, socket = folder_of(cluster.directory), _socket(cluster)
+    folder.mkdir(mode=0o700)
+    socket.parent.mkdir(mode=0o700, exist_ok=True)
+    ports = free_ports((_GATEWAY,))
+    values = {
+        **{key: each for key, each in _TABLE.items() if isinstance(each, str)},
+        **{name: str(path) for name, path in programs.items()},
+        "directory": str(folder),
+        "socket": str(socket),
+        "kubeconfig": str(cluster.kubeconfig),
+        "pause": default_image("pause"),
+    }
+    for name, text in _TABLE["files"].items():
+        write_atomically(folder / name, text.format_map(values).encode())
+    for name in ("kubelet", "kube-proxy"):
+        write_atomically(folder / f"{name}.json", _json(_TABLE[name], values))
+    (folder / "network").mkdir()
+    write_atomically(folder / "network" / "10-pods.conflist", _json(_TABLE["network"], values))
+    api = cluster.ports[API_SERVER]
+    relays = [
+        {"listen": ["inside", "127.0.0.1", api], "connect": ["outside", "127.0.0.1", api]},
+        {"listen": ["inside", values["bridge"], 6443], "connect": ["outside", "127.0.0.1", api]},
+        {
+            "listen": ["outside", "127.0.0.1", ports[_GATEWAY]],
+            "connect": ["inside", str(folder / _GATEWAY), 80],
+        },
+    ]
+    plan = {
+        "setup": _filled(_TABLE["setup"], values),
+        "relays": relays,
+        "programs": [
+            {"command": _filled(command, values), "log": str(cluster.log(name))}
+            for name, command in _TABLE["programs"].items()
+        ],
+    }
+    write_atomically(folder / "plan.json", json.dumps(plan, indent=1).encode())
+    write_atomically(folder / "ports.json", json.dumps(ports).encode())
+    _publish_api(cluster, values["bridge"])
+    unshare = (
+        "exec 3</proc/self/ns/net && exec unshare --fork --kill-child --pid --mount-proc --net"
+    )
+    command = f"{unshare} --mount --propagation private {sys.executable} -P {_SUPERVISOR} {folder}/plan.json"
+    processes.spawn(
+        NODE, Path("/bin/sh"), ["-c", command], cluster.directory, cluster.log(NODE), {}
+    )
+
+
+def _json(document: Mapping[str, Any], values: Mapping[str, str]) -> bytes:
+    return json.dumps(_filled(document, values), indent=1).encode()
+
+
+def _filled(value: Any, values: Mapping[str, str]) -> Any:
+    match value:
+        case str():
+            return value.format_map(values)
+        case dict():
+            return {key: _filled(each, values) for key, each in value.items()}
+        case list():
+            return [_filled(each, values) for each in value]
+        case _:
+            return value
+
+
+def publish_gateway(cluster: Cluster, namespace: str) -> int | None:
+    """Let the node's port on 127.0.0.1 lead to the Service of the gateway, and return the port."""
+    with suppress(ClusterError, ApiError):
+        service = cluster.get(f"/api/v1/namespaces/{namespace}/services/{_GATEWAY}")
+        write_atomically(
+            folder_of(cluster.directory) / _GATEWAY, service["spec"]["clusterIP"].encode()
+        )
+    return port_of(cluster.name)
+
+
+def _publish_api(cluster: Cluster, address: str) -> None:
+    """Point the Service `kubernetes` to the relay in the node's network."""
+    slice_ = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"kubernetes.io/service-name": "kubernetes"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "ports": [{"name": "https", "port": 6443, "protocol": "TCP"}],
+    }
+    with closing(cluster.api()) as api:
+        path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
+        api.apply(path, slice_, manager=_MANAGER, force=True)
+
+
+def _await_ready(cluster: Cluster) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while not _is_ready(cluster):
+        if NODE not in processes.running(cluster.directory) or time.monotonic() > deadline:
+            logs = (NODE, "kubelet", "containerd")
+            tail = tuple(line for each in logs for line in log_tail(cluster.log(each)))
+            raise ClusterError(
+                f"the node {NAME} is not ready after {_READY_SECONDS:.0f} s",
+                "read its last log lines below, then run the same command again",
+                log_tail=tail,
+                log_path=str(cluster.log("kubelet")),
+            )
+        time.sleep(_POLL_SECONDS)  # the node object does not exist at first
+
+
+def _is_ready(cluster: Cluster) -> bool:
+    with suppress(ClusterError, ApiError):
+        return is_true(cluster.get(f"/api/v1/nodes/{NAME}"), "Ready")
+    return False
+
+
+def _describe(cluster: Cluster, labels: Mapping[str, str], accelerators: Mapping[str, str]) -> None:
+    path, media = f"/api/v1/nodes/{NAME}", "application/merge-patch+json"
+    status = {"status": {"capacity": accelerators, "allocatable": accelerators}}
+    with closing(cluster.api()) as api:
+        api.request("PATCH", path, {"metadata": {"labels": dict(labels)}}, media=media)
+        api.request("PATCH", f"{path}/status", status, media=media)
+
+
+def clear(directory: Path) -> None:
+    """End the node of the cluster in `directory` and delete what it left: files, control groups."""
+    processes.end(directory, (NODE,))
+    for root in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*/")):
+        for group in sorted((root / "kubepods").rglob("*/"), reverse=True):
+            with suppress(OSError):
+                group.rmdir()
+        with suppress(OSError):
+            (root / "kubepods").rmdir()
+    shutil.rmtree(folder_of(directory), ignore_errors=True)
+    shutil.rmtree(_socket(Layout(directory, {})).parent, ignore_errors=True)

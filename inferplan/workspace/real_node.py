@@ -1,0 +1,105 @@
+"""The part of a stack that a real node runs in a rehearsal: pods without accelerators, and the models
+of one pool if they fit this machine. It plans; `rehearsal/node` starts the node.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferplan.kube.names import FAKE_NODE
+from inferplan.kube.objects import annotation
+from inferplan.kube.pod_sets import templates_of
+from inferplan.kube.quantity import millicores_of
+from inferplan.pulumi_engine.recording import Recording
+from inferplan.pulumi_engine.values import reveal
+from inferplan.rehearsal.node.images import recipe_of
+from inferplan.workspace.workspace import Workspace
+
+_RESERVED_MILLICORES = 300
+"""CPU of the node that surge pods may need."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealNode:
+    """The images that the node needs, its labels, its accelerators by resource, and the pool whose
+    models it runs, "" for none.
+    """
+
+    images: tuple[str, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    accelerators: Mapping[str, int] = field(default_factory=dict)
+    pool: str = ""
+
+    def cordons(self, node: Mapping[str, Any]) -> bool:
+        """True for fake nodes that this node stands for: those without taints, and its pool's."""
+        labels = node["metadata"].get("labels") or {}
+        is_own = bool(self.labels) and self.labels.items() <= labels.items()
+        taints = (node.get("spec") or {}).get("taints")
+        return annotation(node, FAKE_NODE) == "fake" and (is_own or not taints)
+
+    def notes(self, workspace: Workspace) -> Iterator[str]:
+        """Say which pods are real, and what answers for each model."""
+        lacking = sorted(each for each in self.images if recipe_of(each) is None)
+        yield (
+            "the gateway's pods are real: nginx of Debian in place of the image"
+            if workspace.settings.gateway
+            else "no gateway runs"
+        )
+        for name, model in workspace.settings.models.items():
+            kind = "a stub in a container" if model.pool == self.pool else "fake, nothing answers"
+            yield f"{name}: {kind}"
+        if lacking:
+            yield f"no recipe makes these images, so their pods do not start: {', '.join(lacking)}"
+
+
+def real_node(workspace: Workspace, recording: Recording) -> RealNode:
+    """Plan the node for what `recording` declares."""
+    pods = [
+        (each.name, template["spec"], int(each.inputs["spec"].get("replicas", 1)))
+        for each in recording
+        for template in map(reveal, templates_of(each.type, each.inputs))
+        if each.inputs.get("kind") in ("Deployment", "Job")
+    ]
+    room = (os.cpu_count() or 1) * 1000 - _RESERVED_MILLICORES
+    room -= sum(
+        _millicores(spec) * count for _, spec, count in pods if not spec.get("nodeSelector")
+    )
+    for name, pool in workspace.settings.node_pools.items():
+        target = pool.target(name)
+        own = [
+            (spec, count)
+            for _, spec, count in pods
+            if spec.get("nodeSelector") == dict(target.node_selector)
+        ]
+        if own and sum(_millicores(spec) * count for spec, count in own) <= room:
+            images = {each for spec, _ in own for each in _images(spec)}
+            accelerators = (
+                {target.accelerator.resource: target.capacity.accelerators}
+                if target.accelerator
+                else {}
+            )
+            return RealNode(
+                images=tuple(sorted(images | _unplaced(pods))),
+                labels=dict(target.node_selector),
+                accelerators=accelerators,
+                pool=name,
+            )
+    return RealNode(images=tuple(sorted(_unplaced(pods))))
+
+
+def _unplaced(pods: list[tuple[str, dict[str, Any], int]]) -> set[str]:
+    return {each for _, spec, _ in pods if not spec.get("nodeSelector") for each in _images(spec)}
+
+
+def _containers(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*(spec.get("initContainers") or ()), *spec["containers"]]
+
+
+def _images(spec: Mapping[str, Any]) -> set[str]:
+    return {str(each["image"]) for each in _containers(spec)}
+
+
+def _millicores(spec: Mapping[str, Any]) -> int:
+    requests = [(each.get("resources") or {}).get("requests") or {} for each in spec["containers"]]
+    return sum(millicores_of(each.get("cpu", "0")) for each in requests)

@@ -1,0 +1,50 @@
+"""usage: steady_calls.py PORT FILE: calls the small stack's model without a pause until SIGINT, and
+writes how often each status was answered.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+
+from inferplan.components.gateway.keys import consumer_key
+from inferplan.pulumi_engine.secrets import open_secrets
+from inferplan.stackfile.reader import read_stack
+
+STACK = Path(__file__).resolve().parents[2] / "docs" / "real-node" / "Pulumi.small.yaml"
+
+
+def main(port: int, target: Path) -> None:
+    ended: list[bool] = []
+    signal.signal(signal.SIGINT, lambda *_: ended.append(True))
+    file = read_stack(STACK)
+    secrets = open_secrets(
+        file.secrets,
+        salt=file.encryption_salt,
+        provider=file.secrets_provider,
+        environment={"PULUMI_CONFIG_PASSPHRASE": "inferplan-example"},
+    )
+    key = consumer_key(secrets.values["inferplan:apiKeySeed"], "chat", 1)
+    body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "hi"}]})
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    statuses: Counter[str] = Counter()
+    while not ended:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        try:
+            connection.request("POST", "/v1/chat/completions", body=body, headers=headers)
+            statuses[str(connection.getresponse().status)] += 1
+        except (OSError, http.client.HTTPException) as failure:
+            statuses[type(failure).__name__] += 1
+        finally:
+            connection.close()
+        if sum(statuses.values()) == 1:
+            target.write_text("{}")
+    target.write_text(json.dumps(statuses))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]))
