@@ -21,7 +21,9 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: up down status plan check test test-full lint bench docs setup setup-tests release lock
 
 up: setup
+	@PYTHON=$(PYTHON) ./setup.sh --nginx
 	@$(INFERPLAN) up $(STACK) --engine $(ENGINE)
+	@PATH="$$PATH:/usr/sbin:/sbin"; command -v nginx >/dev/null || { echo "no model answered: install nginx, then run make up again" >&2; exit 1; }
 
 down: setup
 	@$(INFERPLAN) down $(STACK) --engine $(ENGINE) --cluster

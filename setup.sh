@@ -1,5 +1,6 @@
 #!/bin/sh
-# Sets a fresh machine up: virtual environment, locked packages and, with --tests, the programs that tests run and PyPI does not have.
+# Sets a fresh machine up: virtual environment, locked packages and what PyPI does not have: with --nginx the gateway of rehearsals, with
+# --tests the programs that tests run.
 # It is silent when nothing changed. Each step that fails says what to do.
 set -eu
 cd "$(dirname "$0")"
@@ -51,6 +52,12 @@ if [ "$(cat .venv/.inferplan-ready 2>/dev/null)" != "$wanted" ]; then
     .venv/bin/python -m compileall -q inferplan || fail "read the lines above"
     echo "$wanted" >.venv/.inferplan-ready
 fi
+PATH=$PATH:/usr/sbin:/sbin
+if [ "${1:-}" = --nginx ]; then
+    command -v nginx >/dev/null || { echo "  nginx, the gateway of rehearsals ..." && apt_install nginx-light; } ||
+        echo "  going on without nginx, so no model will answer: install it (Debian: sudo apt-get install nginx-light, macOS: brew install nginx)" >&2
+    exit 0
+fi
 [ "${1:-}" = --tests ] || exit 0
 # Forecasts are tested with the extra predict, which has a lock of its own; no interpreter of it is newer than 3.13.
 if ! .venv/bin/python -c "import aiconfigurator_core" 2>/dev/null && .venv/bin/python -c 'import sys; sys.exit(sys.version_info >= (3, 14))'; then
@@ -58,7 +65,6 @@ if ! .venv/bin/python -c "import aiconfigurator_core" 2>/dev/null && .venv/bin/p
     .venv/bin/uv --quiet pip install --python .venv/bin/python --require-hashes -r requirements-predict.lock ||
         fail "check the network and the package index, then run it again"
 fi
-PATH=$PATH:/usr/sbin:/sbin
 missing=$(for pair in nginx:nginx-light rclone:rclone curl:curl chromium:chromium wrk:wrk promtool:prometheus; do
     command -v "${pair%:*}" >/dev/null || echo "${pair#*:}"
 done)

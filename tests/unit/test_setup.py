@@ -105,3 +105,31 @@ def test_a_package_index_that_does_not_answer_is_named(tmp_path):
     assert (
         done.stderr == "set-up failed: check the network and the package index, then run it again\n"
     )
+
+
+def test_nginx_is_installed_for_an_answer_or_the_line_to_type_is_printed(tmp_path):
+    """A machine without nginx, whose user is or is not root."""
+    tools = tmp_path / "tools"
+    for name in ("dirname", "awk", "cksum", "cat", "sh", "env"):
+        (tools / name).parent.mkdir(exist_ok=True)
+        (tools / name).symlink_to(shutil.which(name) or name)
+    script = SCRIPT.read_text()
+    begin = script.index("PATH=$PATH:/usr/sbin:/sbin")
+    functions = script[script.index("apt_install() {") : script.index("make_venv() {")]
+    part = functions + script[begin : script.index('[ "${1:-}" = --tests ]')].replace(
+        "PATH=$PATH:/usr/sbin:/sbin", ""
+    )
+    program(tools / "apt-get", 'echo "$@" >>"$LOG"')
+    for user, installs in (("0", True), ("1000", False)):
+        program(tools / "id", f"echo {user}")
+        log = tmp_path / f"log-{user}"
+        done = subprocess.run(
+            ["/bin/sh", "-euc", part, "setup", "--nginx"],
+            env={"PATH": str(tools), "LOG": str(log)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert (log.exists() and "nginx-light" in log.read_text()) == installs
+        assert ("sudo apt-get install nginx-light" in done.stderr) == (not installs)
