@@ -2,13 +2,15 @@
 another revision.
 """
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from inferplan import infra
 from inferplan.errors import OperationError, RequestError
 from inferplan.planning.notes import stack_notes
 from inferplan.pulumi_engine.plan.states import States, load, save, states_of
@@ -21,8 +23,9 @@ from inferplan.updating.downtime import (
     downtimes,
     scaler_changes,
 )
+from inferplan.workspace.isolation import without_network
 from inferplan.workspace.project import child_environment, project_name, project_root, stack_files
-from inferplan.workspace.revisions import checked_out, commit_of
+from inferplan.workspace.revisions import checked_out, commit_of, stack_data
 from inferplan.workspace.workspace import Workspace
 
 __all__ = [
@@ -36,6 +39,7 @@ __all__ = [
 ]
 
 _SECONDS = 300
+_RUN = "from inferplan.commands.main import run; run()"
 # Annotations that are derived from secrets, in plain text.
 _DERIVED = ("inferplan.dev/keys", "inferplan.dev/server-key")
 
@@ -44,6 +48,8 @@ _DERIVED = ("inferplan.dev/keys", "inferplan.dev/server-key")
 class Baseline:
     name: str
     states: States | None
+    commit: bool = False
+    """True if it was planned from a revision, not read from a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,16 +148,19 @@ def over_budget(states: States) -> str:
     return over_budget(monthly_cost([*declared, stack]), budget)
 
 
-def read_baseline(against: str, stack: str) -> Baseline:
-    """The plan in the file `against` (from --save), or of the revision `against`, planned by its
-    own code. Raises OperationError.
+def read_baseline(against: str, stack: str, *, trust: bool = False) -> Baseline:
+    """The plan in the file `against` (from --save), or of the revision `against`: its stack file,
+    rendered by this installation without secrets, or with `trust` by its own code.
+
+    Raises OperationError.
     """
     path = Path(against)
     if path.exists() or path.suffix == ".json":
         return Baseline(name=path.name, states=_load(path))
     root = project_root()
     commit = commit_of(root, against)
-    return Baseline(name=commit, states=_plan_revision(root, commit, stack))
+    plan_of = _plan_by_own_code if trust else _plan_data
+    return Baseline(name=commit, states=plan_of(root, commit, stack), commit=True)
 
 
 def _load(path: Path) -> States:
@@ -166,41 +175,54 @@ def _load(path: Path) -> States:
         raise RequestError(f"--against {path}: {error}") from error
 
 
-def _plan_revision(root: Path, commit: str, stack: str) -> States | None:
+def _plan_by_own_code(root: Path, commit: str, stack: str) -> States | None:
     with checked_out(root, commit) as checkout:
-        if stack not in stack_files(checkout):
-            return None
-        target = checkout / "earlier.json"
-        line = [
-            sys.executable,
-            "-c",
-            "from inferplan.commands.main import run; run()",
-            "plan",
-            stack,
-            "--save",
-            str(target),
-        ]
-        environment = child_environment(PYTHONPATH=str(checkout))
-        ended = subprocess.run(
-            line,
-            cwd=checkout,
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=_SECONDS,
+        line = [sys.executable, "-c", _RUN]
+        return _plan_in(checkout, commit, stack, line, child_environment(PYTHONPATH=str(checkout)))
+
+
+def _plan_data(root: Path, commit: str, stack: str) -> States | None:
+    with stack_data(root, commit, Path(infra.__file__).parent) as folder:
+        # Isolated: without Python's variables, the user's packages and the current folder.
+        package = str(Path(infra.__file__).parents[2])
+        line = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {package!r}); {_RUN}"]
+        environment = {"PATH": os.defpath, "HOME": str(folder), "LANG": "C.UTF-8"}
+        return _plan_in(folder, commit, stack, line, environment, preexec_fn=without_network)
+
+
+def _plan_in(
+    folder: Path,
+    commit: str,
+    stack: str,
+    line: Sequence[str],
+    environment: Mapping[str, str],
+    **options: Any,
+) -> States | None:
+    if stack not in stack_files(folder):
+        return None
+    target = folder / "earlier.json"
+    ended = subprocess.run(
+        [*line, "plan", stack, "--save", str(target)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=_SECONDS,
+        **options,
+    )
+    # A plan that is over its budget is a plan too.
+    if not target.exists():
+        message = (
+            " / ".join(ended.stderr.strip().splitlines()[-6:])
+            or f"it ended with code {ended.returncode}"
         )
-        # A plan that is over its budget is a plan too.
-        if not target.exists():
-            message = (
-                " / ".join(ended.stderr.strip().splitlines()[-6:])
-                or f"it ended with code {ended.returncode}"
-            )
-            raise OperationError(
-                f"--against {commit[:12]}: {stack} cannot be planned there: {message}"
-            )
-        return _load(target)
+        raise OperationError(
+            f"--against {commit[:12]}: {stack} cannot be planned there: {message} / --trust plans it"
+            " by the revision's own code, with this shell's secrets"
+        )
+    return _load(target)
 
 
 def with_secrets_of(before: States, after: States) -> States:

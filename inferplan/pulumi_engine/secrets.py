@@ -118,6 +118,12 @@ def passphrase_of(environment: Mapping[str, str] = os.environ) -> tuple[str, str
         ) from None
 
 
+def forget_passphrase() -> None:
+    """Open no secret in this process from now on."""
+    for name in (_VARIABLE, f"{_VARIABLE}_FILE"):
+        os.environ.pop(name, None)
+
+
 def _decrypted(box: SecretBox, key: str, ciphertext: str) -> str:
     try:
         return box.decrypt(ciphertext)

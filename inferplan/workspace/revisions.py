@@ -8,7 +8,9 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+
+import yaml
 
 from inferplan.errors import OperationError, RequestError
 from inferplan.stackfile.reader import read_stack, stack_path
@@ -20,12 +22,32 @@ _WITHOUT_EFFECT = re.compile(
 )
 # Attributes by which git would run a program, or write other content than it stores.
 _STORED = "* -filter -text -eol -ident -working-tree-encoding -export-ignore -export-subst\n"
+# A stranger's .git/config names programs that git would run for these questions.
+_NO_PROGRAMS = [
+    part
+    for setting in (
+        *(
+            "core.fsmonitor=false",
+            "core.hooksPath=/dev/null",
+            "core.pager=cat",
+            "core.sshCommand=false",
+        ),
+        *(
+            "core.alternateRefsCommand=",
+            "diff.external=",
+            "protocol.allow=never",
+            "credential.helper=",
+        ),
+    )
+    for part in ("-c", setting)
+]
+_LARGEST_FILE = 1 << 20
 _NO_COMMIT = re.compile(r"^0*$")
 
 
 def git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """git in `root`. Raises OperationError if it is not installed."""
-    line = ["git", "-C", str(root), *arguments]
+    line = ["git", *_NO_PROGRAMS, "-C", str(root), *arguments]
     try:
         return subprocess.run(line, capture_output=True, check=False)
     except FileNotFoundError as error:
@@ -90,6 +112,44 @@ def archive(root: Path, commit: str, path: str) -> bytes:
     if content.returncode:
         raise RequestError(content.stderr.decode(errors="replace").strip())
     return content.stdout
+
+
+@contextlib.contextmanager
+def stack_data(root: Path, commit: str, program: Path) -> Iterator[Path]:
+    """A folder with the project's name and its stack files at `commit`, for `program` to render;
+    removed after the block. Links, folders and other files stay out.
+
+    Raises RequestError if there is no project, or if its stack files are elsewhere.
+    """
+    project = yaml.safe_load(_blob(root, commit, "Pulumi.yaml")) or {}
+    folder = PurePosixPath(str(project.get("stackConfigDir") or "."))
+    if folder.is_absolute() or ".." in folder.parts:
+        raise RequestError(
+            f"Pulumi.yaml of {commit[:12]}: stackConfigDir {str(folder)!r} leads out of the project."
+            " Name a folder in it"
+        )
+    with tempfile.TemporaryDirectory(prefix="inferplan-") as name:
+        place = Path(name)
+        settings = {"name": str(project.get("name") or root.name), "runtime": "python"}
+        settings |= {"main": str(program), "stackConfigDir": "stacks"}
+        (place / "Pulumi.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+        (place / "stacks").mkdir()
+        for entry in git_list(root, "ls-tree", "-z", commit, "--", f"{folder}/") or ():
+            kind, path = entry.split("\t", 1)
+            if kind.startswith("100") and re.fullmatch(r"Pulumi\.[^/]+\.yaml", Path(path).name):
+                (place / "stacks" / Path(path).name).write_bytes(_blob(root, commit, path))
+        yield place
+
+
+def _blob(root: Path, commit: str, path: str) -> bytes:
+    """A file at `commit` as git stores it. Raises RequestError."""
+    size = git(root, "cat-file", "-s", f"{commit}:./{path}").stdout.strip()
+    if not size or int(size) > _LARGEST_FILE:
+        raise RequestError(
+            f"{path} of {commit[:12]} is missing or larger than {_LARGEST_FILE >> 20} MiB. Compare"
+            " with another revision"
+        )
+    return git(root, "cat-file", "blob", f"{commit}:./{path}").stdout
 
 
 @contextlib.contextmanager

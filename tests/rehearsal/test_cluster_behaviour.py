@@ -4,9 +4,12 @@ kubelets are missing.
 
 from __future__ import annotations
 
+import http.client
 import time
 import uuid
+from contextlib import closing
 from decimal import ROUND_UP, Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 
 from inferplan.kube.api import ApiError
 from inferplan.kube.quantity import amount, canonical
+from inferplan.rehearsal.cluster.processes import running
 from tests.patience import PATIENCE_SECONDS
 from tests.unit.kube.quantities import NOT_QUANTITIES, QUANTITIES, texts
 
@@ -305,3 +309,16 @@ def test_api_server_reads_generated_quantities_as_we_do(api, several):
     assert [canonical(each) for each in dry_run(api, several)] == [
         canonical(each) for each in several
     ]
+
+
+def test_kwok_shows_other_users_of_the_machine_no_profile(cluster):
+    pid = next(iter(running(cluster.directory)["kwok"]))
+    arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    address = next(each for each in arguments if each.startswith("--server-address="))
+    host, _, port = address.partition("=")[2].partition(":")
+    with closing(http.client.HTTPConnection(host, int(port), timeout=PATIENCE_SECONDS)) as asked:
+        for path, status in (("/healthz", 200), ("/debug/pprof/", 405), ("/debug/pprof/heap", 405)):
+            asked.request("GET", path)
+            answer = asked.getresponse()
+            answer.read()
+            assert (path, answer.status) == (path, status)

@@ -28,6 +28,7 @@ from inferplan.planning.plan import (
 )
 from inferplan.planning.required_secrets import required_secrets
 from inferplan.planning.speed import check_memory, forecasts_of
+from inferplan.pulumi_engine.secrets import forget_passphrase
 from inferplan.workspace.files import write
 from inferplan.workspace.workspace import open_workspace
 
@@ -57,6 +58,12 @@ def command(
             help="What to compare with: a plan written by --save, or a revision such as main."
         ),
     ] = None,
+    trust: Annotated[
+        bool,
+        typer.Option(
+            help=("Plan the revision of --against by its own code, with this shell's secrets.")
+        ),
+    ] = False,
     save: Annotated[
         Path | None, typer.Option(help="Write this plan to a file, secrets masked.")
     ] = None,
@@ -82,7 +89,7 @@ def command(
 ) -> None:
     """Show what STACK would register; needs no cluster, network or credential."""
     try:
-        plan = _plan(stack, against)
+        plan = _plan(stack, against, trust=trust)
         if save is not None:
             write(save, plan.saved())
         if events is not None:
@@ -104,8 +111,16 @@ def command(
     check_memory(forecasts)
 
 
-def _plan(stack: str, against: str | None) -> StackPlan:
-    baseline = None if against is None else read_baseline(against, stack)
+def _plan(stack: str, against: str | None, *, trust: bool) -> StackPlan:
+    baseline = None if against is None else read_baseline(against, stack, trust=trust)
+    if baseline is not None and baseline.commit:
+        if trust:
+            note([f"{baseline.name[:12]} was planned by its own code, with this shell's secrets"])
+        else:
+            # Otherwise everything that follows from a secret would differ.
+            forget_passphrase()
+            way = "from its stack file by this installation, both plans without secrets"
+            note([f"{baseline.name[:12]} was planned {way}; --trust runs its own code with them"])
     workspace = open_workspace(stack)
     note(notes_before(workspace))
     plan = plan_stack(workspace, baseline)

@@ -103,5 +103,9 @@ def scheduler_configuration(layout: Layout) -> bytes:
 
 
 def stage_configuration(stages: tuple[Path, ...]) -> bytes:
-    """kwok's configuration: the stages of fake nodes and their pods."""
-    return b"\n---\n".join(stage.read_bytes().strip() for stage in stages) + b"\n"
+    """kwok's configuration: the stages of fake nodes and their pods. Its handlers for debugging
+    would answer every user of this machine.
+    """
+    options = table("rehearsal/cluster/commands.toml")["kwok"]
+    documents = [json.dumps(options).encode(), *(stage.read_bytes().strip() for stage in stages)]
+    return b"\n---\n".join(documents) + b"\n"

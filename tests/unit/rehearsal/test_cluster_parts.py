@@ -230,7 +230,9 @@ def test_a_port_that_was_taken_is_recognised_in_a_long_line_of_json(tmp_path):
 def test_stage_files_are_joined_as_one_yaml_stream(tmp_path):
     (tmp_path / "a").write_text("a: 1\n")
     (tmp_path / "b").write_text("b: 2\n")
-    assert stage_configuration((tmp_path / "a", tmp_path / "b")) == b"a: 1\n---\nb: 2\n"
+    options, stages = stage_configuration((tmp_path / "a", tmp_path / "b")).split(b"\n---\n", 1)
+    assert stages == b"a: 1\n---\nb: 2\n"
+    assert json.loads(options)["options"]["enableDebuggingHandlers"] is False
 
 
 def test_every_event_has_one_line_of_plain_text(capsys):

@@ -1,0 +1,133 @@
+"""A stranger's repository: read as data, without running anything of it or reading outside of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from inferplan.commands.main import run
+from inferplan.review.reading.reader import read_file
+from tests.checkouts import ROOT, git
+
+SECRETS = {"PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "AWS_SECRET_ACCESS_KEY": "canary-cloud"}
+TRAP = """
+import os, pathlib
+pathlib.Path({marker!r}).open("a").write(__file__ + str(os.environ.get("PULUMI_CONFIG_PASSPHRASE")))
+"""
+OUTSIDE = ("/etc", "../..", "stacks/../../outside")
+PROJECT = """name: inferplan
+main: infra
+stackConfigDir: stacks
+runtime: {name: python, options: {virtualenv: evil, toolchain: pip}}
+plugins: {providers: [{name: aws, path: ./evil}]}
+"""
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A repository whose every program leaves a mark; its second commit has one model less."""
+    folder, marker = tmp_path / "repository", tmp_path / "marker"
+    stack = (ROOT / "stacks" / "Pulumi.local.yaml").read_text()
+    python = TRAP.format(marker=str(marker))
+    shell = f"#!/bin/sh\necho $0 >> {marker}\nexit 0\n"
+    files = {
+        "Pulumi.yaml": PROJECT,
+        "stacks/Pulumi.local.yaml": stack,
+        **dict.fromkeys(("sitecustomize.py", "usercustomize.py", "conftest.py"), python),
+        **dict.fromkeys(("inferplan/__init__.py", "inferplan/commands/main.py"), python),
+        **dict.fromkeys(("infra/__main__.py", "yaml.py", "pulumi/__init__.py"), python),
+        **dict.fromkeys(("evil/bin/python", "evil/pulumi-resource-aws", "monitor.sh"), shell),
+        ".gitattributes": "* filter=evil diff=evil\n",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    (folder / "stacks" / "Pulumi.home.yaml").symlink_to(Path.home())
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "Base")
+    for number, outside in enumerate(OUTSIDE):
+        text = PROJECT.replace("stackConfigDir: stacks", f"stackConfigDir: {outside}")
+        (folder / "Pulumi.yaml").write_text(text)
+        git(folder, "commit", "--quiet", "--all", "--message", "Evil")
+        git(folder, "tag", f"evil-{number}")
+    (folder / "Pulumi.yaml").write_text(PROJECT)
+    changed = stack.replace("replicas: 2", "replicas: 3", 1)
+    assert changed != stack
+    (folder / "stacks" / "Pulumi.local.yaml").write_text(changed)
+    git(folder, "commit", "--quiet", "--all", "--message", "Head")
+    for setting in (
+        *("core.fsmonitor", "core.pager", "core.sshCommand", "diff.evil.textconv", "core.editor"),
+        *("filter.evil.smudge", "filter.evil.clean", "filter.evil.process", "diff.external"),
+    ):
+        git(folder, "config", setting, str(folder / "monitor.sh"))
+    hooks = folder / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("post-checkout", "post-index-change", "pre-commit", "reference-transaction"):
+        (hooks / name).write_text(shell)
+        (hooks / name).chmod(0o755)
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    # The project's own program is the reviewer's.
+    (folder / "infra" / "__main__.py").write_text(
+        (ROOT / "inferplan/infra/__main__.py").read_text()
+    )
+    monkeypatch.chdir(folder)
+    return folder, marker
+
+
+def ended(*arguments: object) -> int:
+    began = time.monotonic()
+    with pytest.raises(SystemExit) as end:
+        run(list(map(str, arguments)))
+    assert time.monotonic() - began < 60
+    return int(end.value.code or 0)
+
+
+def test_a_revision_is_planned_from_its_data_and_nothing_of_it_runs(repository, tmp_path, capsys):
+    _folder, marker = repository
+    events = tmp_path / "events.ndjson"
+    assert ended("plan", "local", "--against", "HEAD~4", "--events", events) == 0
+    assert not marker.exists(), marker.read_text()
+    assert "--trust runs its own code" in capsys.readouterr().err
+    counts = read_file(events).counts
+    assert counts["update"] > 0
+    # Both plans are without secrets, so that nothing differs but what was changed.
+    assert counts["same"] > 2 * counts["update"]
+    assert "PULUMI_CONFIG_PASSPHRASE" not in os.environ
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_folder_of_stacks_outside_of_the_project_is_rejected(repository, capsys, number):
+    _folder, marker = repository
+    assert ended("plan", "local", "--against", f"evil-{number}") == 2
+    assert "leads out of the project" in capsys.readouterr().err
+    assert not marker.exists()
+
+
+def test_changed_stacks_runs_no_program_of_the_repository(repository, capsys):
+    _folder, marker = repository
+    assert ended("changed-stacks", "HEAD~1") == 0
+    assert "local" in capsys.readouterr().out
+    assert not marker.exists(), marker.read_text()
+
+
+def test_validate_reads_no_link_and_no_bomb(repository, capsys):
+    folder, marker = repository
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{b}: &{b} [{','.join(['*' + a] * 9)}]\n"
+        for a, b in zip("abcdefghi", "bcdefghij", strict=True)
+    )
+    (folder / "stacks" / "Pulumi.bomb.yaml").write_text(
+        f"config:\n  inferplan:models: {{}}\n{bomb}"
+    )
+    began = time.monotonic()
+    assert ended("validate", "bomb") == 2
+    assert time.monotonic() - began < 10
+    assert not marker.exists()
+    assert ended("validate", "home") == 2
+    assert str(Path.home() / ".") not in capsys.readouterr().out
