@@ -37,7 +37,8 @@ def mutants_of(recording: Recording) -> Iterator[Mutant]:
     """Every mutant of `recording`, one changed resource each."""
     for position, each in enumerate(recording.registrations):
         kind = each.type.rpartition(":")[2]
-        for mutation in (RESOURCES | AWS).get(kind, ()):
+        is_object = each.type.startswith("kubernetes:rbac.authorization.k8s.io")
+        for mutation in (RESOURCES if is_object else RESOURCES | AWS).get(kind, ()):
             yield from _mutant(recording, position, mutation, mutation.edit, "")
         for place, spec in enumerate(pods_in(each.inputs)):
             where = f" pod[{place}]" if place else ""

@@ -25,6 +25,8 @@ _GRACE = 30
 _DEADLINE = 600
 _PERIOD = 10
 _FAILURES = 3
+_PATIENT = 5
+"""Seconds after which an answer is late; many charts set them."""
 # Words of a command that can only succeed, and paths that generate text.
 _UNCONDITIONAL = re.compile(r"(/bin/|/usr/bin/)?(true|sh|bash|echo)|-c|:|exit 0|echo .*|ok")
 # Programs and paths that end a server, unless they send the signal 0, which only asks for the
@@ -157,9 +159,11 @@ def pod_restrict_probe_timing(pod: PodTemplate, parameters: Parameters) -> Viola
                     lambda field: field.has_items,
                     "succeeds always, so it checks nothing",
                 )
+            # A restart costs more than a removal from a Service.
+            most = _PATIENT if name == "livenessProbe" else 1
             once = (
                 probe.at("failureThreshold").number_or(_FAILURES) <= 1
-                and probe.at("timeoutSeconds").number_or(1) <= 1
+                and probe.at("timeoutSeconds").number_or(1) <= most
             )
             if any(map(_ENDS.search, (*words, " ".join(words)))):
                 yield violation(probe, "ends the server, or can only fail")
