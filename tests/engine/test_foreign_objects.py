@@ -162,6 +162,8 @@ def test_down_destroy_and_a_move_leave_the_claim_and_its_namespace(
     api.close()
 
 
+# The rehearsal, which changes the same objects, tries this in every run.
+@pytest.mark.full
 def test_down_keeps_the_namespace_on_request_and_the_stack_adopts_it(
     environment, cluster: Cluster, project: Path, stack: Path
 ):

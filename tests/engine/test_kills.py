@@ -172,6 +172,7 @@ def test_a_recovery_after_a_down_that_was_killed_at_once_asks(engine):
     assert "did not finish" not in command(engine, "recover", STACK)[1]
 
 
+@pytest.mark.full
 def test_a_plain_destroy_that_was_killed_before_it_deleted_anything_leaves_only_its_lock(engine):
     backend = Path(engine.environment["PULUMI_BACKEND_URL"].removeprefix("file://"))
     owned = engine.owned()

@@ -1,5 +1,6 @@
-"""What happens to a stack besides updates, under Pulumi's own engine: two updates at once, another
-engine, a lost state, other names of the stack, its namespace and a pool, rotated keys, a revert.
+"""The life of a project that `inferplan init` made, under Pulumi's own engine: up, again, judged by
+its policy pack, two updates at once, another engine, a lost state, other names of the stack, its
+namespace and a pool, rotated keys, a revert.
 
 Each test leaves the stack as its file declares it, and the next one starts there.
 """
@@ -105,15 +106,22 @@ def test_plain_pulumi_without_the_cluster_names_the_command_that_starts_it(proje
     shutil.rmtree(project.cluster)
 
 
-def test_a_rehearsal_and_the_cli_never_mix_on_one_cluster(project):
+def test_a_project_comes_up_passes_its_policies_and_never_mixes_two_engines(project):
     project("up", "local", "--engine", "rehearsal")
     refused = project("up", "local", *PULUMI, ok=False)
     assert "objects of a rehearsal, which Pulumi's state does not know" in refused
     # `auto` continues what is there, although the CLI is on PATH.
     assert "the rehearsal continues" in project("up", "local")
     project("down", "local")
-    project("up", "local")
-    project.quiet()
+    first, second = (project("up", "local") for _ in range(2))
+    # The answer of a model takes a second, and shows nothing new after an update without changes.
+    assert ("$ inferplan call" in first, "$ inferplan call" in second) == (True, False)
+    assert " unchanged" in second
+    assert " created (" not in second
+    arguments = ("--stack", "local", "--expect-no-changes", "--policy-pack", "policies")
+    judged = project.pulumi("preview", *arguments)
+    assert "Policies:" in judged
+    assert "mandatory" not in judged.partition("Policies:")[2]
     mixed = project("up", "local", "--engine", "rehearsal", ok=False)
     assert "the Pulumi CLI created it" in mixed
     assert "inferplan down local --engine pulumi" in mixed

@@ -106,7 +106,7 @@ def test_the_local_stack_passes_the_pack_under_the_cli(preview):
     assert told.judged == len(listed) > 0
 
 
-@pytest.mark.parametrize("level", ["mandatory", "advisory"])
+@pytest.mark.parametrize("level", ["mandatory", pytest.param("advisory", marks=pytest.mark.full)])
 def test_the_pack_says_under_the_cli_what_check_says(preview, level):
     code, told = preview({"levels": {DIGEST: level}})
     judged = [each for each in told.policies if each.policy_name != "inferplan-exemptions"]
