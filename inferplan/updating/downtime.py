@@ -158,12 +158,12 @@ def _stops(before: Manifest, after: Manifest) -> bool:
     running = before["spec"].get("replicas", before.get(_LEAST, 1))
     if not rolling or not same_object or not running:
         return False
-    return 0 < spec.get("replicas", running) <= rolling["maxUnavailable"] and _pods_change(
+    return 0 < spec.get("replicas", running) <= rolling["maxUnavailable"] and pods_change(
         before, after
     )
 
 
-def _pods_change(before: Manifest, after: Manifest) -> bool:
+def pods_change(before: Manifest, after: Manifest) -> bool:
     """True if a field of the pods changes. The API server adds fields to live objects."""
     old, new = (
         (each["spec"].get("template"), each["spec"].get("leaderWorkerTemplate"))

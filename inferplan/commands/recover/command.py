@@ -16,6 +16,7 @@ from inferplan.commands.up.rehearsal import rehearse
 from inferplan.errors import OperationError, RequestError
 from inferplan.updating.engine import Engine
 from inferplan.updating.pulumi_stack import check_settled, diagnose_target, repair_stack
+from inferplan.updating.rollout_room import hung_rollouts, make_room
 from inferplan.updating.update import UpdateOptions, update
 from inferplan.updating.volumes import settle_volumes, volume_findings
 from inferplan.workspace.declared import declared_keys
@@ -87,7 +88,12 @@ def _recover(
     diagnosis.check(cancel_lock=cancel_lock)
     explain(diagnosis)
     declared = declared_keys(workspace.record(), workspace.settings.namespace)
-    released = [] if target.live is None else volume_findings(declared, target.live)
+    namespace = workspace.settings.namespace
+    released = (
+        []
+        if target.live is None
+        else [*volume_findings(declared, target.live), *_hung(target.live, namespace)]
+    )
     for line in released:
         say(f"  {line}")
     problems = [*map(str, diagnosis.findings), *released]
@@ -96,6 +102,8 @@ def _recover(
     _confirm_creation(diagnosis.left, workspace.typed, yes=options.yes)
     repair_stack(diagnosis, target.environment)
     settle_volumes(declared, target.live, target.patch_volume, say)
+    if target.live is not None and target.delete is not None:
+        make_room(target.live, namespace, target.delete, say)
     update(workspace, target, workspace.record(), options, say)
     check_settled(workspace, target)
     say(f"{workspace.stack} matches {workspace.file.shown_path}")
@@ -111,7 +119,9 @@ def _recover_rehearsal(
     cluster = running_cluster(workspace)
     recording = workspace.record()
     declared = declared_keys(recording, workspace.settings.namespace)
-    problems = [*findings(cluster), *volume_findings(declared, LiveCluster(cluster.get))]
+    live = LiveCluster(cluster.get)
+    hung = _hung(live, workspace.settings.namespace)
+    problems = [*findings(cluster), *volume_findings(declared, live), *hung]
     for line in problems or ["every object of the last run exists and was recorded"]:
         say(f"  {line}")
     if dry_run:
@@ -119,6 +129,10 @@ def _recover_rehearsal(
     _confirm_creation(interrupted_down(cluster), workspace.rehearsal_arguments, yes=yes)
     rehearse(workspace, recording, LocalGateway(workspace), keep_namespace=keep_namespace)
     return problems
+
+
+def _hung(live: LiveCluster, namespace: str) -> list[str]:
+    return [sentence for _, sentence in hung_rollouts(live, namespace)]
 
 
 def _confirm_creation(left: int, arguments: str, *, yes: bool) -> None:

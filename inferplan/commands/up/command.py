@@ -37,6 +37,7 @@ from inferplan.planning.required_secrets import missing_secrets, required_secret
 from inferplan.rehearsal.node import node as real_nodes
 from inferplan.status.status import stack_status
 from inferplan.updating.engine import Engine
+from inferplan.updating.rollout_room import make_room
 from inferplan.updating.update import (
     UpdateOptions,
     check_examples,
@@ -162,6 +163,8 @@ def _update(
                 )
             )
         note_consequences(workspace, recording, target.live)
+        if target.delete is not None:
+            make_room(target.live, workspace.settings.namespace, target.delete, say)
     changed = update(
         workspace,
         target,

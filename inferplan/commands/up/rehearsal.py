@@ -30,9 +30,11 @@ from inferplan.updating.downtime import (
 from inferplan.updating.drift.cluster import ComparedCluster, simulated
 from inferplan.updating.drift.drift import drift
 from inferplan.updating.drift.finding import notes_before_update
+from inferplan.updating.rollout_room import crowded_rollouts, make_room
 from inferplan.updating.update import (
     lacking_labels,
     patch_simulated_volume,
+    simulated_target,
 )
 from inferplan.updating.volumes import settle_volumes
 from inferplan.workspace.buying import purchase_lines
@@ -72,6 +74,7 @@ def note_consequences(workspace: Workspace, recording: Recording, live: LiveClus
         after = with_live_secrets(before, after)
     note(downtimes(before, after))
     note(cordoned(live))
+    note(crowded_rollouts(live, namespace, recording))
 
 
 def rehearse(
@@ -95,6 +98,9 @@ def rehearse(
         declared = declared_keys(recording, workspace.settings.namespace)
         settle_volumes(declared, live, partial(patch_simulated_volume, cluster), say)
         note_consequences(workspace, recording, live)
+        delete = simulated_target(cluster).delete
+        if delete is not None:
+            make_room(live, workspace.settings.namespace, delete, say)
         kept = namespaces_of(cluster) if keep_namespace else ()
         planned = (
             real_node(workspace, recording)
