@@ -166,7 +166,7 @@ def artifact_gates(
     READY.
     """
     for name, mount in zip(sorted(artifacts), artifact_mounts(artifacts), strict=True):
-        yield gate(f"verified-{name}", ready_check(artifact_path(name)), mount, preheat)
+        yield _ready_gate(f"verified-{name}", mount, preheat)
 
 
 def weights_gate(
@@ -183,7 +183,18 @@ def weights_gate(
             for each in mounts
             if each["name"] == MODEL_VOLUME and each.get("sub_path") == weights.sub_path
         )
-        yield gate("verified", ready_check(str(mount["mount_path"])), mount, preheat)
+        yield _ready_gate("verified", mount, preheat)
+
+
+def _ready_gate(
+    name: str, mount: core.VolumeMountArgsDict, preheat: PreheatSpec | None
+) -> core.ContainerArgsDict:
+    """Return the init container that waits for the directory of `mount`. It mounts the whole
+    volume: a kubelet makes a missing subPath as root, before the preheat Job can make it.
+    """
+    path, folder = str(mount["mount_path"]), mount.get("sub_path")
+    whole = read_only_mount(str(mount["name"]), path)
+    return gate(name, ready_check(f"{path}/{folder}" if folder else path), whole, preheat)
 
 
 def gate(

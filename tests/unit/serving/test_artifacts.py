@@ -125,8 +125,13 @@ def test_servers_wait_for_every_job_and_look_for_every_ready_mark(recording):
     jobs = {each.urn for each in recording.of_type(JOB)}
     assert jobs <= set(recording.one(DEPLOYMENT).dependencies)
     checks = [" ".join(each["command"]) for each in pod(recording)["initContainers"]]
+    folders = {
+        each["mountPath"]: each["subPath"]
+        for each in pod(recording)["containers"][0]["volumeMounts"]
+        if "subPath" in each
+    }
     for path in ("/models/chat", "/artifacts/polite", "/artifacts/words"):
-        assert sum(f"{path}/READY" in check for check in checks) == 1
+        assert sum(f"{path}/{folders[path]}/READY" in check for check in checks) == 1
     # What they refuse with is then part of the pod's status, where `up` and `status` read it.
     assert {each["terminationMessagePolicy"] for each in pod(recording)["initContainers"]} == {
         "FallbackToLogsOnError"

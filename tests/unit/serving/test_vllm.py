@@ -289,9 +289,12 @@ def test_a_pod_finds_the_ready_mark_before_it_starts_a_server_on_preheated_files
     marked = ModelMount(claim=VolumeClaim(name="shared"), sub_path="llama/abc-r0", marked=True)
     pod = deployment_of(vllm(), weights=marked)["template"]["spec"]
     [gate] = pod["initContainers"]
-    assert "/models/chat/READY" in gate["command"][-1]
+    assert "/models/chat/llama/abc-r0/READY" in gate["command"][-1]
+    # Not the subPath: a kubelet would make it as root before the Job can.
+    assert [each.get("subPath") for each in gate["volumeMounts"]] == [None]
+    [mount] = [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "model"]
     assert gate["volumeMounts"] == [
-        each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "model"
+        {key: value for key, value in mount.items() if key != "subPath"}
     ]
     assert POD_SECURITY.items() <= gate["securityContext"].items()
 

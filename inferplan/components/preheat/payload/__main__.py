@@ -84,9 +84,19 @@ def _explained(error: OSError, request: Request) -> PreheatError:
         return PreheatError(Exit.TARGET, "the share is full", remedy, file=place)
     if error.errno in _DENIED:
         remedy = f"export the share writable for user {os.getuid()} (chown it on the server, or set preheat.runAsUser)"
+        if (owner := _other_owner(place)) is not None:
+            remedy = f"{owner} was made by another user, as a kubelet does for a subPath: run chown -R {os.getuid()}:{os.getgid()} on it"
         return PreheatError(Exit.TARGET, "the share does not let this user write", remedy, file=place, found=error.strerror)
     remedy = "look at the share and its server; what has arrived stays, the next run continues"
     return PreheatError(Exit.TARGET, "the share failed", remedy, file=place, found=error.strerror or str(error))
+
+
+def _other_owner(place: str) -> str | None:
+    """Return the nearest existing directory of `place` if it belongs to root and this user cannot write to it."""
+    path = next((each for each in (Path(place), *Path(place).parents) if each.is_dir()), None)
+    if path is None or os.getuid() == 0 or path.stat().st_uid != 0 or os.access(path, os.W_OK):
+        return None
+    return str(path)
 
 
 class _Node:
