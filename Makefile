@@ -1,7 +1,7 @@
 # make up      from a clone to models that are Ready, on a simulated cluster
 # make test    lint, types and the tests, without the long sweeps of make test-full
 # make check   lint, types and the quick tests
-# make release the wheel and the source distribution, with checksums, in dist
+# make release the wheel and the source distribution, with checksums, bill of materials and provenance, in dist
 # make docs    the generated pages: stack files, accelerators, and one page per policy rule
 PYTHON ?= python3
 STACK ?= local
@@ -69,11 +69,12 @@ release: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 release: setup
 	@rm -rf dist
 	@.venv/bin/python -m hatchling build --directory dist
-	@cd dist && sha256sum *.tar.gz *.whl > SHA256SUMS && cat SHA256SUMS
+	@.venv/bin/python .ci/describe_release.py dist
 
 lock: setup
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --extra aws --extra policy --group dev pyproject.toml -o requirements.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra predict --constraint requirements.lock pyproject.toml -o requirements-predict.lock
+	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra aws --extra policy --constraint requirements.lock pyproject.toml -o inferplan/commands/init/template/requirements.lock
 	# `pulumi install` reads this file. It cannot have hashes, since pip has none for this repository itself.
 	{ echo '-e ../..'; .venv/bin/uv pip compile --quiet --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra aws --extra policy -c requirements.lock pyproject.toml; } > inferplan/infra/requirements.txt
 

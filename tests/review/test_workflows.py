@@ -41,7 +41,10 @@ def test_there_are_the_six_workflows():
 @pytest.mark.parametrize("name", ["comment", "drift", "preview", "up"])
 def test_a_new_repository_gets_the_workflows_of_this_one(name):
     own = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text()
-    setup = "python -m venv .venv && .venv/bin/pip install --quiet --requirement requirements.txt"
+    setup = (
+        "python -m venv .venv && .venv/bin/pip install --quiet --require-hashes --requirement"
+        " requirements.txt"
+    )
     assert (TEMPLATE / f"{name}.yml").read_text() == own.replace("make setup", setup).replace(
         "inferplan/policies", "policies"
     )

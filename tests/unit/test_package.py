@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -153,3 +155,31 @@ def test_a_missing_extra_is_an_error_that_names_it(module, line, remedy):
         [sys.executable, "-c", blocked], capture_output=True, text=True, check=False
     )
     assert remedy in answer.stderr.splitlines()[-1]
+
+
+def test_the_descriptions_of_a_release_are_about_its_files(tmp_path, dist):
+    folder = tmp_path / "dist"
+    shutil.copytree(dist, folder)
+    describe = [sys.executable, str(ROOT / ".ci" / "describe_release.py"), str(folder)]
+    subprocess.run(describe, check=True, capture_output=True)
+    first = {each.name: each.read_bytes() for each in folder.iterdir()}
+    subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=folder, check=True)  # noqa: S607 - the command of docs/releases.md
+    assert first["SHA256SUMS"].count(b"\n") == len(first) - 1
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in first.items()}
+    bill = json.loads(first["inferplan-0.1.0.cdx.json"])
+    wheel = digests["inferplan-0.1.0-py3-none-any.whl"]
+    own = bill["metadata"]["component"]
+    assert (own["version"], own["hashes"][0]["content"]) == ("0.1.0", wheel)
+    with zipfile.ZipFile(folder / "inferplan-0.1.0-py3-none-any.whl") as archive:
+        metadata = archive.read("inferplan-0.1.0.dist-info/METADATA").decode()
+    direct = set(re.findall(r"^Requires-Dist: ([a-z0-9-]+)[^;\n]*$", metadata, re.MULTILINE))
+    assert direct
+    assert direct <= {each["name"] for each in bill["components"]}
+    assert all(each["properties"] for each in bill["components"])
+    origin = json.loads(first["inferplan-0.1.0.provenance.json"])
+    for subject in origin["subject"]:
+        assert subject["digest"]["sha256"] == digests[subject["name"]]
+    with (folder / "inferplan-0.1.0-py3-none-any.whl").open("ab") as stream:
+        stream.write(b"x")
+    altered = subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=folder, check=False)  # noqa: S607 - the same command
+    assert altered.returncode

@@ -17,6 +17,7 @@ from inferplan.commands.init.repository import (
     choices,
     make_repository,
 )
+from inferplan.commands.init.wheel import wheel_of
 from inferplan.commands.screen import show_json
 from inferplan.errors import RequestError
 
@@ -41,6 +42,15 @@ def command(
         list[str] | None,
         typer.Option("--consumer", help="Who may call the model; may be repeated."),
     ] = None,
+    wheel: Annotated[
+        str | None,
+        typer.Option(
+            help=(
+                "The wheel of inferplan that the repository installs: a file, which is copied, or"
+                " an https URL with #sha256=."
+            )
+        ),
+    ] = None,
     as_json: Annotated[
         bool, json_option("Print the folder, the stack and the files as JSON.")
     ] = False,
@@ -49,6 +59,7 @@ def command(
     states; takes defaults without a terminal.
     """
     check_folder(folder)
+    package = wheel_of(wheel)
     default = Answers()
     place = where or _ask(
         "where do the models run",
@@ -75,11 +86,13 @@ def command(
             .split()
         ),
     )
-    new = make_repository(folder, answers)
+    new = make_repository(folder, answers, package)
     if as_json:
         show_json({"folder": str(new.folder), "stack": new.stack, "files": list(new.files)})
     else:
         _print(new, simulated=place == "local")
+        if package is None:
+            print("  # add the wheel of inferplan by its SHA-256: requirements.txt says how")
 
 
 def _ask(question: str, default: str, allowed: dict[str, str]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import jinja2
 import yaml
 
+from inferplan.commands.init.wheel import Wheel
 from inferplan.documents.errors import InvalidStack
 from inferplan.documents.text import joined
 from inferplan.errors import OperationError, RequestError
@@ -182,8 +183,8 @@ def check_folder(folder: Path) -> None:
         )
 
 
-def make_repository(folder: Path, answers: Answers) -> NewRepository:
-    """Write the repository, whole or not at all. Raises RequestError for wrong answers and a folder
+def make_repository(folder: Path, answers: Answers, wheel: Wheel | None = None) -> NewRepository:
+    """Write the repository, which installs `wheel`, whole or not at all. Raises RequestError for wrong answers and a folder
     that has files.
     """
     check_folder(folder)
@@ -207,11 +208,13 @@ def make_repository(folder: Path, answers: Answers) -> NewRepository:
         "salt": salt,
         "seed": box.encrypt(randomness.token_hex(SEED_BYTES)),
     }
-    values |= {"version": version("inferplan"), "extras": PLACES[answers.where]["extras"]}
+    values |= {"version": version("inferplan"), "wheel": wheel}
     files = {
         name: text.encode()
         for name, text in _rendered({**values, "passphrase_file": configured is None})
     }
+    if wheel is not None and wheel.content is not None:
+        files[wheel.address.removeprefix("./")] = wheel.content
     files["schemas/stack.schema.json"] = stack_schema_text().encode()
     if configured is None:
         files[".passphrase"] = f"{passphrase}\n".encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pty
@@ -34,6 +35,7 @@ FILES = [
     "policies/PulumiPolicy.yaml",
     "policies/__main__.py",
     "policies/stacks/local.json",
+    "requirements.lock",
     "requirements.txt",
     "schemas/stack.schema.json",
     "stacks/Pulumi.local.yaml",
@@ -62,6 +64,38 @@ def _files(folder: Path) -> list[str]:
     )
 
 
+def _every_requirement_has_a_hash(folder: Path) -> None:
+    """Neither file names anything without a hash."""
+    for name in ("requirements.txt", "requirements.lock"):
+        text = re.sub(r"\\\n\s*", "", (folder / name).read_text())
+        for line in (
+            each for each in text.splitlines() if each and not each.startswith(("#", "--"))
+        ):
+            assert "--hash=sha256:" in line, line
+    for workflow in (folder / ".github" / "workflows").glob("*.yml"):
+        installs = re.findall(r"pip install.*", workflow.read_text())
+        assert all("--require-hashes --requirement requirements.txt" in each for each in installs)
+
+
+def test_a_repository_installs_a_wheel_by_its_sha256(tmp_path, capsys):
+    wheel = tmp_path / "inferplan-0.1.0-py3-none-any.whl"
+    wheel.write_bytes(b"a wheel")
+    digest = hashlib.sha256(b"a wheel").hexdigest()
+    assert _run("init", "copied", "--wheel", str(wheel)) == 0
+    _every_requirement_has_a_hash(tmp_path / "copied")
+    line = f"./wheels/{wheel.name} --hash=sha256:{digest}"
+    assert line in (tmp_path / "copied" / "requirements.txt").read_text().splitlines()
+    assert (tmp_path / "copied" / "wheels" / wheel.name).read_bytes() == b"a wheel"
+    url = f"https://mirror.acme.example/{wheel.name}"
+    assert _run("init", "linked", "--wheel", f"{url}#sha256={digest}") == 0
+    line = f"{url} --hash=sha256:{digest}"
+    assert line in (tmp_path / "linked" / "requirements.txt").read_text().splitlines()
+    for bad in (url, "inferplan", "inferplan==0.1.0", "https://x/y.whl#sha256=0", "missing.whl"):
+        assert _run("init", "bad", "--wheel", bad) == 2
+        assert "is not a wheel of inferplan" in capsys.readouterr().err
+        assert not (tmp_path / "bad").exists()
+
+
 def test_a_repository_has_a_program_of_two_lines_one_stack_and_its_own_secrets(tmp_path, capsys):
     assert _run("init", "acme-models") == _run("init", "other") == 0
     folder = tmp_path / "acme-models"
@@ -70,7 +104,7 @@ def test_a_repository_has_a_program_of_two_lines_one_stack_and_its_own_secrets(t
         "from inferplan.infra.program import run",
         "run()",
     ]
-    assert (folder / "requirements.txt").read_text() == "inferplan[policy]==0.1.0\n"
+    _every_requirement_has_a_hash(folder)
     assert "name: acme-models\n" in (folder / "Pulumi.yaml").read_text()
     assert (folder / ".passphrase").stat().st_mode & 0o777 == 0o600
     assert ".passphrase" in (folder / ".gitignore").read_text().splitlines()
@@ -89,6 +123,7 @@ def test_a_repository_has_a_program_of_two_lines_one_stack_and_its_own_secrets(t
     printed = capsys.readouterr()
     assert not [word for word in (*passphrases, *seeds) if word in printed.out + printed.err]
     assert "inferplan up local --project acme-models" in printed.out
+    assert "requirements.txt says how" in printed.out
     assert f"\n  export PULUMI_CONFIG_PASSPHRASE_FILE={folder / '.passphrase'}\n" in printed.out
 
 

@@ -129,7 +129,12 @@ def page(found: list[Comparison]) -> Iterator[str]:
         row = each.row
         load = f"{row['input']} in, {row['output']} out, {row['clients']} clients"
         accelerators = f"{row['tp']} x {row['accelerator']}"
-        source = f"[{row['name']}]({row['link']}), {row['id']}"
+        link = (
+            f"[{row['name']}]({row['link']})"
+            if "://" in row["link"]
+            else f"{row['name']} ({row['link']})"
+        )
+        source = f"{link}, {row['id']}"
         times = (
             [_cell(row["ttft_ms"], each.ttft), _cell(row["itl_ms"], each.itl)]
             if not each.unknown

@@ -24,7 +24,7 @@ from inferplan.tables import table
 ETCD, KWOK, STAGES, KUBERNETES, PROVIDER = (
     "github.com/etcd.tar.gz",
     "github.com/kwok",
-    "proxy.golang.org/kwok.zip",
+    "github.com/kwok.zip",
     "dl.k8s.io/server.tar.gz",
     "get.pulumi.com/provider.tar.gz",
 )
