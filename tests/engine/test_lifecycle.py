@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.rehearsal.cluster import clusters
 from tests.engine.requirement import needs_pulumi
 from tests.engine.test_real_engine import ROOT, run
 
@@ -89,7 +90,11 @@ class Project:
 def project(tmp_path_factory) -> Iterator[Project]:
     created = Project(tmp_path_factory.mktemp("lifecycle"))
     yield created
-    created("down", "local", "--engine", "rehearsal", "--cluster", "--yes", ok=None)
+    # A renamed stack has a cluster under its other name.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INFERPLAN_STATE_DIR", str(created.state))
+        for name in clusters():
+            created("down", name.rpartition(".")[2], "--engine", "rehearsal", "--cluster", "--yes")
 
 
 def test_plain_pulumi_without_the_cluster_names_the_command_that_starts_it(project):
