@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from inferplan import infra
 from inferplan.errors import OperationError, RequestError
 from inferplan.planning.notes import stack_notes
 from inferplan.pulumi_engine.plan.states import States, load, save, states_of
@@ -40,6 +39,7 @@ __all__ = [
 
 _SECONDS = 300
 _RUN = "from inferplan.commands.main import run; run()"
+_PACKAGE = Path(__file__).parents[1]
 # Annotations that are derived from secrets, in plain text.
 _DERIVED = ("inferplan.dev/keys", "inferplan.dev/server-key")
 
@@ -182,9 +182,9 @@ def _plan_by_own_code(root: Path, commit: str, stack: str) -> States | None:
 
 
 def _plan_data(root: Path, commit: str, stack: str) -> States | None:
-    with stack_data(root, commit, Path(infra.__file__).parent) as folder:
+    with stack_data(root, commit, _PACKAGE / "infra") as folder:
         # Isolated: without Python's variables, the user's packages and the current folder.
-        package = str(Path(infra.__file__).parents[2])
+        package = str(_PACKAGE.parent)
         line = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {package!r}); {_RUN}"]
         environment = {"PATH": os.defpath, "HOME": str(folder), "LANG": "C.UTF-8"}
         return _plan_in(folder, commit, stack, line, environment, preexec_fn=without_network)

@@ -140,7 +140,12 @@ class ApiKeys(pulumi.ComponentResource):
                 f"{name}-clients", CLIENTS_SECRET, namespace, self._clients(material), issued=oldest
             )
         else:
-            public = json.dumps([intent, rotation], sort_keys=True)
+            # The day of issue is an annotation, not content.
+            rights = {
+                each: {key: value for key, value in spec.intent().items() if key != "issued"}
+                for each, spec in consumers.items()
+            }
+            public = json.dumps([{**intent, "consumers": rights}, rotation], sort_keys=True)
             proxy_name = bounded(PROXY_SECRET, content_key(public))
             # The resource is named by content too: if the change is reverted after a failed
             # update, the old Secret is not a replaced one that waits for its deletion.

@@ -107,8 +107,8 @@ def _volumes_with_claims(
 
 
 def _folders(pod: PodTemplate, volume: Field, *, read_only: bool) -> list[str]:
-    """The directories of a volume that the pod mounts read-only, or else to write; "" is the whole
-    volume. Raises FieldError.
+    """The directories of a volume that the running containers of a pod mount read-only, or that any
+    container mounts to write; "" is the whole volume. Raises FieldError.
     """
     name, claim_is_read_only = (
         volume.at("name").text(),
@@ -116,7 +116,7 @@ def _folders(pod: PodTemplate, volume: Field, *, read_only: bool) -> list[str]:
     )
     mounts = (
         mount
-        for container in pod.containers
+        for container in (pod.running if read_only else pod.containers)
         for mount in container.at("volumeMounts").each()
         if mount.at("name").text() == name
     )

@@ -336,7 +336,7 @@ H100 = {
         ({**H100, "placementGroup": True}, "placement groups"),
         ({**L40S, "amiType": "BOTTLEROCKET_x86_64_NVIDIA"}, "selects the image"),
         ({**L40S, "hugepages2Mi": "2Gi"}, "huge pages"),
-        ({**L40S, "rootVolume": {"type": "io2"}}, "gp3"),
+        ({**L40S, "rootVolume": {"type": "io2", "iops": 4000}}, "gp3"),
         ({**L40S, "update": {"strategy": "MINIMAL"}}, "replaces nodes"),
         ({**L40S, "size": {"desired": 1, "max": 2}}, "number of nodes"),
     ],

@@ -81,7 +81,7 @@ def main() -> None:
     Handler.names = tuple(chosen.served_model_name or [chosen.model])
     Handler.keys = tuple(chosen.api_key)
     server = ThreadingHTTPServer((chosen.host, chosen.port), Handler)
-    # A server that is told to stop finishes its answers, as vLLM does.
+    # After SIGTERM the server finishes its answers, as vLLM does.
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
     server.serve_forever()
     server.server_close()
