@@ -21,6 +21,7 @@ from inferplan.components.nodes.node_pool import declare_pools
 from inferplan.components.objects.extra_objects import ExtraObjects
 from inferplan.components.platforms.platform import StoreSite
 from inferplan.components.queue.queues import Queues
+from inferplan.components.size_limit import size_options
 from inferplan.components.sources import ModelMount, ModelSource
 from inferplan.infra.image_evidence import image_evidence
 from inferplan.infra.models import Models, endpoints_of, image_pulls_of
@@ -39,7 +40,10 @@ def compose(stack: Stack) -> None:
     platform = spec.cluster.platform(
         spec, stack=stack.name, simulated_kubeconfig=stack.simulated_kubeconfig
     )
-    kube = pulumi.ResourceOptions.merge(cluster_options(platform), image_options(spec.images))
+    kube = pulumi.ResourceOptions.merge(
+        pulumi.ResourceOptions.merge(cluster_options(platform), image_options(spec.images)),
+        size_options(),
+    )
     targets = declare_pools(spec.node_pools, platform.targets, opts=kube)
     controllers = platform.controllers(spec, seeds=stack.secrets.seeds, opts=kube)
     monthly_usd = None if spec.budget is None else spec.budget.monthly_usd
