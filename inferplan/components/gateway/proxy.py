@@ -3,7 +3,7 @@ checked where it is inserted.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from types import MappingProxyType
@@ -115,12 +115,7 @@ def _site(
     callers = [(each.model, each.consumers) for each in ordered] + [
         (name, each.consumers) for name, each in public_routes.items()
     ]
-    grants = sorted(
-        (consumer, subject)
-        for subject, names in callers
-        for consumer in names
-        if consumer in consumers
-    )
+    rights, grants = _rights(callers, consumers)
     return {
         "rates": rate_limits(consumers, spec.replicas),
         "connections": connection_limits(consumers, spec.replicas),
@@ -142,8 +137,9 @@ def _site(
         "routes": active,
         "by_name": any(route.served for route in active),
         "backends": backends,
+        "rights": rights,
         "grants": grants,
-        "map_hash_max_size": _table_size(len(backends) + len(grants)),
+        "map_hash_max_size": _table_size(len(backends) + len(rights) + len(grants)),
         "grpc": grpc,
         "grpc_backends": [
             (each.model, f"grpc://{_authority(each, protocol)}")
@@ -230,6 +226,25 @@ def _fits(pattern: re.Pattern[str], value: str, where: str) -> str:
             f" {pattern.pattern}."
         )
     return value
+
+
+def _rights(
+    callers: Iterable[tuple[str, Iterable[str]]], consumers: Collection[str]
+) -> tuple[list[tuple[str, int]], list[tuple[int, str]]]:
+    """Return the number of each consumer's set of rights, and what each set grants: linear in
+    consumers and models where a few sets are common, which a list of all pairs is not.
+    """
+    subjects: dict[str, list[str]] = {}
+    for subject, names in sorted(callers):
+        for consumer in names:
+            if consumer in consumers:
+                subjects.setdefault(consumer, []).append(subject)
+    numbers: dict[tuple[str, ...], int] = {}
+    rights = [
+        (consumer, numbers.setdefault(tuple(granted), len(numbers) + 1))
+        for consumer, granted in sorted(subjects.items())
+    ]
+    return rights, [(number, each) for granted, number in numbers.items() for each in granted]
 
 
 def _table_size(entries: int) -> int:

@@ -112,8 +112,24 @@ def test_no_text_in_an_endpoint_reaches_the_file_unchecked(host, path, served):
 
 def test_only_consumers_that_exist_are_granted_a_model():
     text = proxy_config(SPEC, [endpoint(consumers=("chat", "ghost"))], CHAT)
-    assert '"/chat llama" 1;' in text
+    assert "/chat 1;" in text
+    assert '"1 llama" 1;' in text
     assert "ghost" not in text
+
+
+def test_rights_grow_with_consumers_and_models_not_with_their_pairs():
+    names = tuple(f"consumer-{each:04}" for each in range(1000))
+    consumers = dict.fromkeys(names, CHAT["chat"])
+
+    def size(models: int) -> int:
+        endpoints = [
+            dataclasses.replace(endpoint(consumers=names), model=f"model-{each:03}")
+            for each in range(models)
+        ]
+        return len(proxy_config(SPEC, endpoints, consumers))
+
+    assert size(200) < 300_000
+    assert size(200) < 4 * size(40)
 
 
 def test_without_origins_there_is_no_word_of_cors_but_the_hiding_of_the_engine_s():
