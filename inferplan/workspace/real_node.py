@@ -9,7 +9,6 @@ from typing import Any
 
 from inferplan.kube.names import FAKE_NODE
 from inferplan.kube.objects import annotation
-from inferplan.kube.pod_sets import templates_of
 from inferplan.kube.quantity import millicores_of
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.pulumi_engine.values import reveal
@@ -56,9 +55,8 @@ class RealNode:
 def real_node(workspace: Workspace, recording: Recording) -> RealNode:
     """Plan the node for what `recording` declares."""
     pods = [
-        (each.name, template["spec"], int(each.inputs["spec"].get("replicas", 1)))
+        (each.name, reveal(each.inputs["spec"]["template"]["spec"]), _count(each.inputs["spec"]))
         for each in recording
-        for template in map(reveal, templates_of(each.type, each.inputs))
         if each.inputs.get("kind") in ("Deployment", "Job")
     ]
     room = (os.cpu_count() or 1) * 1000 - _RESERVED_MILLICORES
@@ -86,6 +84,10 @@ def real_node(workspace: Workspace, recording: Recording) -> RealNode:
                 pool=name,
             )
     return RealNode(images=tuple(sorted(_unplaced(pods))))
+
+
+def _count(spec: Mapping[str, Any]) -> int:
+    return int(spec.get("replicas", 1))
 
 
 def _unplaced(pods: list[tuple[str, dict[str, Any], int]]) -> set[str]:

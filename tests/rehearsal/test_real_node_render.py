@@ -1,0 +1,129 @@
+"""A render applied in the worst order: servers start before the preheat Job, on claims of host paths."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from inferplan.progress import silent
+from inferplan.pulumi_engine.values import reveal
+from inferplan.rehearsal.cluster import delete, start
+from inferplan.rehearsal.node import node
+from inferplan.workspace.real_node import real_node
+from inferplan.workspace.workspace import open_workspace
+from tests.rehearsal.test_real_node import STACK, pytestmark, run, until
+
+__all__ = ["pytestmark"]
+SPACE = "inference"
+USER = 65532
+
+
+def claims(folder: Path):
+    """Volumes and claims of host paths that user 65532 owns; `source` has a model's files."""
+    for name in ("source", "shared"):
+        (folder / name / "tiny").mkdir(parents=True)
+    (folder / "shared" / "tiny").rmdir()
+    (folder / "source" / "tiny" / "config.json").write_text("{}")
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, USER, USER)
+    for name in ("source", "shared"):
+        common = {"storageClassName": "", "accessModes": ["ReadWriteMany"]}
+        yield {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": common
+            | {
+                "capacity": {"storage": "1Gi"},
+                "hostPath": {"path": str(folder / name)},
+                "claimRef": {"namespace": SPACE, "name": name},
+            },
+        }
+        yield {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": SPACE},
+            "spec": common | {"volumeName": name, "resources": {"requests": {"storage": "1Gi"}}},
+        }
+
+
+@pytest.fixture
+def stack(tmp_path, monkeypatch):
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+    document = yaml.safe_load(STACK.read_text())
+    config = document["config"]
+    config["inferplan:adoptNamespace"] = True
+    config["inferplan:storage"] = {
+        name: {"kind": "pvc", "claimName": name} for name in ("source", "shared")
+    }
+    config["inferplan:models"]["tiny"] |= {
+        "weights": {"store": "source", "path": "tiny", "size": "1Mi"},
+        "preheat": {"into": "shared", "cpu": "200m", "memory": "512Mi"},
+    }
+    path = tmp_path / "Pulumi.small.yaml"
+    path.write_text(yaml.safe_dump(document))
+    yield path
+    cluster = tmp_path / "state" / "clusters" / "render"
+    node.clear(cluster)
+    delete("render")
+
+
+def test_servers_that_start_before_the_preheat_become_ready_and_leave_it_its_directory(
+    stack, tmp_path
+):
+    run("render", str(stack), "--to", str(tmp_path / "render"))
+    manifests = [
+        yaml.safe_load(path.read_text())
+        for path in (tmp_path / "render").glob("*.yaml")
+        if path.name != "kustomization.yaml"
+    ]
+    workspace = open_workspace(str(stack))
+    recording = workspace.record()
+    plan = real_node(workspace, recording)
+    cluster = start("render")
+    node.start(cluster, plan.images, silent, labels=plan.labels, accelerators=plan.accelerators)
+    with contextlib.closing(cluster.api()) as api:
+
+        def apply(manifest) -> None:
+            metadata = manifest["metadata"]
+            resource = api.resource(manifest["apiVersion"], manifest["kind"])
+            path = resource.path(metadata.get("namespace", ""), metadata["name"])
+            api.apply(path, manifest, manager="kubectl", force=True)
+
+        apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
+        secrets = [reveal(each.inputs) for each in recording if each.inputs.get("kind") == "Secret"]
+        last = ("Job",)
+        for each in [*claims(tmp_path / "disks"), *secrets]:
+            apply(each)
+        for each in sorted(manifests, key=lambda each: each["kind"] != "Deployment"):
+            if each["kind"] not in last:
+                apply(each)
+        pods = f"/api/v1/namespaces/{SPACE}/pods"
+
+        def gates() -> list[dict]:
+            return [
+                status
+                for each in cluster.get(pods)["items"]
+                for status in each["status"].get("initContainerStatuses", ())
+                if status["name"] == "verified"
+            ]
+
+        until(lambda: any(each["restartCount"] for each in gates()))
+        assert list((tmp_path / "disks" / "shared").iterdir()) == []
+        for each in manifests:
+            if each["kind"] in last:
+                apply(each)
+
+        def is_ready(name: str) -> bool:
+            path = f"/apis/apps/v1/namespaces/{SPACE}/deployments/{name}"
+            return bool(cluster.get(path)["status"].get("readyReplicas"))
+
+        until(lambda: is_ready("tiny") and is_ready("gateway"))
+    [directory] = (tmp_path / "disks" / "shared" / "tiny").iterdir()
+    assert (directory / "READY").is_file()
+    assert {each.stat().st_uid for each in (directory, directory.parent)} == {USER}
