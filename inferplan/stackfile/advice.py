@@ -4,10 +4,12 @@ import re
 from collections.abc import Callable, Iterator
 
 from inferplan.components.nodes.pool import Pool
+from inferplan.components.platforms.node_counts import shared_nodes
 from inferplan.components.serving.pod_settings import PodSettings
 from inferplan.components.storage.fields import Store
 from inferplan.components.stores import WeightsSpec
 from inferplan.documents.errors import KeyPath, SpecError
+from inferplan.kube.quantity import cpu_quantity, size_quantity
 from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.stack import StackSettings
 
@@ -59,6 +61,7 @@ def renames(
 
 def advice(settings: StackSettings) -> Iterator[SpecError]:
     yield from plain_secrets(settings)
+    yield from _shared_nodes(settings)
     for name, model in settings.models.items():
         here = ("models", name)
         if (
@@ -77,6 +80,29 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
             yield from _weights((*here, "weights"), model.weights, store, pool, model.image)
         if not any(model.egress.edges()):
             yield from _tokens((*here, "env"), model)
+
+
+def _shared_nodes(settings: StackSettings) -> Iterator[SpecError]:
+    """A warning if models leave no room on nodes that they share with the gateway and preheats."""
+    if (shared := shared_nodes(settings)) is None:
+        return
+    name, offered, rows = shared
+    for resource, shown in (("cpu", cpu_quantity), ("memory", size_quantity)):
+        total = sum(int(each[resource]) for each in rows.values())
+        if total > offered[resource]:
+            parts = ", ".join(
+                f"{what} {shown(int(each[resource]))}"
+                for what, each in rows.items()
+                if each[resource]
+            )
+            count = settings.node_pools[name].initial_nodes
+            yield SpecError(
+                ("nodePools", name),
+                f"Its {count} node{'' if count == 1 else 's'} offer"
+                f"{'s' if count == 1 else ''} {shown(int(offered[resource]))} {resource} to every pod, and"
+                f" pods request {shown(total)}: {parts}. Unless the cluster has other nodes, updates or preheats wait for room. Set"
+                f" resources.{resource} of the models, or add a node.",
+            )
 
 
 def _tokens(path: tuple[str | int, ...], model: PodSettings) -> Iterator[SpecError]:

@@ -15,6 +15,7 @@ from inferplan.commands.doctor.nodes import (
     check_devices,
     check_drivers,
     check_labels,
+    check_room,
     check_sizes,
     check_taints,
 )
@@ -42,6 +43,7 @@ CLUSTER_CHECKS: Final[dict[str, Check[ExaminedCluster]]] = {
     "devices": check_devices,
     "drivers": check_drivers,
     "node sizes": check_sizes,
+    "node room": check_room,
     "runtime classes": check_runtime_classes,
     "ingress": check_ingress,
     "storage": check_storage,

@@ -10,6 +10,7 @@ from inferplan.commands.doctor.cluster import ExaminedCluster, PodsOf
 from inferplan.commands.doctor.findings import Finding, error, ok, unknown, warning
 from inferplan.components.handles import NodeTarget
 from inferplan.components.nodes.pool import Pool
+from inferplan.components.platforms.node_counts import shared_nodes
 from inferplan.images.catalogue import facts_of
 from inferplan.kube.names import HUGEPAGES
 from inferplan.kube.objects import is_true
@@ -225,6 +226,45 @@ def check_sizes(cluster: ExaminedCluster) -> Iterator[Finding]:
             )
         elif nodes:
             yield ok(f"pool {name}: every node has the CPU and memory that the stack plans with")
+
+
+def check_room(cluster: ExaminedCluster) -> Iterator[Finding]:
+    """Compare what nodes offer that every pod shares with all requests, also of the cluster's own
+    pods, a surge pod of the gateway and a preheat.
+    """
+    if (shared := shared_nodes(cluster.settings)) is None:
+        yield ok("models share no node with other pods, or the gateway has nodes of its own")
+        return
+    name, _, rows = shared
+    target = cluster.settings.node_pools[name].target(name)
+    others = [
+        each
+        for each in cluster.nodes()
+        if not target.node_selector.items() <= _labels(each).items()
+    ]
+    nodes = [each for each in cluster.nodes() if each not in others]
+    if not nodes or any(not each["spec"].get("taints") for each in others):
+        yield ok(f"pool {name}: other pods can run on nodes outside of it")
+        return
+    foreign = [
+        (container.get("resources") or {}).get("requests") or {}
+        for pod in cluster.live.objects("v1", "Pod").values()
+        if pod["metadata"]["namespace"] != cluster.settings.namespace
+        and pod["spec"].get("nodeName") in {_name(each) for each in nodes}
+        for container in pod["spec"]["containers"]
+    ]
+    parts = {what: int(each["cpu"]) for what, each in rows.items() if what != "DNS"}
+    parts["the cluster's own pods"] = sum(millicores_of(each.get("cpu", "0")) for each in foreign)
+    offered, total = sum(map(_millicores, nodes)), sum(parts.values())
+    listed = ", ".join(f"{what} {cpu_quantity(each)}" for what, each in parts.items() if each)
+    sums = f"pool {name}: {len(nodes)} nodes offer {cpu_quantity(offered)} CPU, requests are {cpu_quantity(total)}"
+    if total > offered:
+        yield warning(
+            f"{sums} ({listed}), so updates or preheats wait for room",
+            "set resources.cpu of the models, or add a node",
+        )
+    else:
+        yield ok(f"{sums} ({listed})")
 
 
 def _candidates(cluster: ExaminedCluster, target: NodeTarget, nodes: Sequence[Node]) -> list[str]:

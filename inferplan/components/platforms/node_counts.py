@@ -1,13 +1,13 @@
 """The numbers of nodes that the pools of a stack have, and those that its pods need."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
 
 from inferplan.components.nodes.pool import Pool
 from inferplan.components.platforms.platform import Cluster, Sections
 from inferplan.components.queue.quota import Amounts, amount_of
-from inferplan.components.serving.demand import SHARE_FOR_MODELS
+from inferplan.components.serving.demand import SHARE_FOR_MODELS, demand_of
 from inferplan.components.serving.packing import nodes_of_models
 
 # The replicas of CoreDNS, and their requests (the EKS add-on's default, 2026-11).
@@ -77,6 +77,53 @@ def shortages(cluster: Cluster, sections: Sections) -> Iterator[Shortage]:
             )
 
 
+def shared_nodes(sections: Sections) -> tuple[str, Amounts, dict[str, Amounts]] | None:
+    """Return the pool whose nodes models share with every other pod, what its nodes offer, and the
+    requests by what they are for: also of a surge pod of the gateway and of the largest preheat.
+    None if other pods have nodes of their own.
+    """
+    if _plain_pools(sections):
+        return None
+    name = next(
+        (each for each, pool in sections.node_pools.items() if pool.admits_any_pod(each)), ""
+    )
+    if not name:
+        return None
+    pool, target = sections.node_pools[name], sections.node_pools[name].target(name)
+    models = [
+        (demand_of(model, model.accelerators_per_pod, target), model.pods * model.min_replicas)
+        for model in sections.models.values()
+        if model.pool == name
+    ]
+    proxies = [] if sections.gateway is None else sections.gateway.pod_requests
+    jobs = [
+        {"cpu": model.preheat.cpu, "memory": model.preheat.memory}
+        for model in sections.models.values()
+        if model.preheat is not None
+    ]
+    preheat = max(jobs, key=lambda job: amount_of("cpu", job["cpu"]), default=None)
+    rows = {
+        "models": _sum(demand for demand, count in models for _ in range(count)),
+        "gateway": _sum(proxies),
+        "its surge pod": _sum(proxies[:1]),
+        "a preheat": _sum([preheat] if preheat else []),
+        "DNS": _sum(_DNS),
+    }
+    offered: Amounts = {
+        "cpu": pool.capacity.cpu_millicores * pool.initial_nodes,
+        "memory": pool.capacity.memory_bytes * pool.initial_nodes,
+    }
+    return name, offered, rows
+
+
+def _sum(pods: Iterable[Mapping[str, str]]) -> Amounts:
+    listed = list(pods)
+    return {
+        resource: sum(amount_of(resource, each[resource]) for each in listed)
+        for resource in ("cpu", "memory")
+    }
+
+
 def _plain_pools(sections: Sections) -> dict[str, Pool]:
     """Return the pools for pods without an accelerator: those without one, and without taints that
     keep pods away.
@@ -122,12 +169,5 @@ def _plain_requests(sections: Sections, *, preheats: int) -> Amounts:
         key=lambda job: (amount_of("cpu", job["cpu"]), amount_of("memory", job["memory"])),
         reverse=True,
     )
-    pods = [
-        *_DNS,
-        *([] if sections.gateway is None else sections.gateway.pod_requests),
-        *largest[:preheats],
-    ]
-    return {
-        resource: sum(amount_of(resource, each[resource]) for each in pods)
-        for resource in ("cpu", "memory")
-    }
+    gateway = [] if sections.gateway is None else sections.gateway.pod_requests
+    return _sum([*_DNS, *gateway, *largest[:preheats]])

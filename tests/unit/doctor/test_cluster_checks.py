@@ -9,6 +9,7 @@ from functools import cache
 
 import pytest
 
+from inferplan.commands.doctor import nodes
 from inferplan.commands.doctor.cluster import ExaminedCluster, permission_aware
 from inferplan.commands.doctor.examination import CLUSTER_CHECKS
 from inferplan.commands.doctor.findings import run_checks
@@ -207,5 +208,18 @@ def test_no_value_of_a_secret_is_shown(examine):
 
 
 def test_every_check_has_a_world_in_which_it_fires():
-    elsewhere = {"storage", "scaling"}  # test_storage_and_scaling.py
+    elsewhere = {"storage", "scaling", "node room"}  # test_storage_and_scaling.py, and below
     assert {row[0] for row in BROKEN} == set(CLUSTER_CHECKS) - elsewhere
+
+
+@pytest.mark.parametrize(("models", "severity"), [(100_000, "ok"), (400_000, "warning")])
+def test_the_sum_on_shared_nodes_is_stated_with_its_parts(examine, monkeypatch, models, severity):
+    rows = {"models": {"cpu": models, "memory": 0}, "a preheat": {"cpu": 2000, "memory": 0}}
+    monkeypatch.setattr(nodes, "shared_nodes", lambda each: (next(iter(each.node_pools)), {}, rows))
+    world = World()
+    for each in world.objects:
+        if each["kind"] == "Node":
+            each["spec"].setdefault("taints", [{"key": "a", "effect": "NoSchedule"}])
+    [(_, told, text, _)] = examine(world, "node room")
+    assert told == severity
+    assert "a preheat 2" in text
