@@ -8,6 +8,8 @@ from datetime import date, timedelta
 from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.gateway.exposure_spec import route_notes
 from inferplan.images.catalogue import family_of
+from inferplan.images.floors import below_floor
+from inferplan.kube.paths import leaves
 from inferplan.planning.policy_check import settings_file
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.stackfile.checks.capacity import nodes
@@ -29,6 +31,14 @@ def program_notes(recording: Recording) -> Iterator[str]:
         name = each.urn.rpartition("::")[2]
         about = "" if each.message.startswith(name) else f"{name}: "
         yield f"{about}{each.message}"
+    images = {
+        value
+        for registration in recording.registrations
+        for path, value in leaves(registration.inputs)
+        if path[-1:] == ("image",) and isinstance(value, str)
+    }
+    for image in sorted(images):
+        yield from below_floor(image, keys.today())
 
 
 def stack_notes(workspace: Workspace) -> Iterator[str]:

@@ -208,7 +208,7 @@ class PreheatSettings(TypedDict):
     image: NotRequired[str]
     """An image with Python 3.11 or newer, and with huggingface_hub for a store of kind huggingface. Absent: a suitable image."""
     rclone_image: NotRequired[str]
-    """An image with rclone at /usr/local/bin/rclone. Default: docker.io/rclone/rclone:1.71.0."""
+    """An image with rclone at /usr/local/bin/rclone. Default: docker.io/rclone/rclone:1.75.0."""
 
 
 class ModelFiles(TypedDict):
@@ -562,7 +562,7 @@ class PreheatArgs(TypedDict):
     image: NotRequired[str]
     """An image with Python 3.11 or newer, and with huggingface_hub for a store of kind huggingface. Absent: a suitable image."""
     rclone_image: NotRequired[str]
-    """An image with rclone at /usr/local/bin/rclone. Default: docker.io/rclone/rclone:1.71.0."""
+    """An image with rclone at /usr/local/bin/rclone. Default: docker.io/rclone/rclone:1.75.0."""
 
 
 class SecretKey(TypedDict):

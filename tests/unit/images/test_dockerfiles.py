@@ -94,3 +94,16 @@ def test_the_pins_of_a_recipe_fit_together_on_its_python(recipe):
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_checks_the_sum_of_everything_that_it_fetches(recipe):
+    text = text_of(recipe).replace("\\\n", " ")
+    fetched = re.findall(r"(?:curl|wget) [^&|;]*?--output(?:-document)?[ =](\S+)", text)
+    assert len(fetched) == len(re.findall(r"\b(?:curl|wget) --", text))
+    for file in fetched:
+        check = rf'echo "\$\{{(\w+)\}}  {re.escape(file)}" \| sha256sum --check --strict'
+        [name] = re.findall(check, text)
+        # Without a value, the check fails.
+        assert re.search(rf"^ARG {name}(=[0-9a-f]{{64}})?$", text_of(recipe), re.MULTILINE)
+    assert not re.search(r"^ADD https?:", text, re.MULTILINE)
