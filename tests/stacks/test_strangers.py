@@ -116,14 +116,30 @@ def test_changed_stacks_runs_no_program_of_the_repository(repository, capsys):
     assert not marker.exists(), marker.read_text()
 
 
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{b}: &{b} [{','.join(['*' + a] * 9)}]\n"
+    for a, b in zip("abcdefghi", "bcdefghij", strict=True)
+)
+
+
+@pytest.mark.parametrize("source", ["bomb.yaml", "linked"])
+def test_import_reads_no_link_and_no_bomb(repository, capsys, source):
+    folder, marker = repository
+    (folder / "bomb.yaml").write_text(f"apiVersion: v1\nkind: ConfigMap\n{BOMB}")
+    (folder / "linked").mkdir()
+    (folder / "linked" / "manifest.yaml").symlink_to("/etc/hostname")
+    began = time.monotonic()
+    assert ended("import", source, "--accelerator", "nvidia-l40s") == 2
+    assert time.monotonic() - began < 10
+    message = capsys.readouterr().err
+    assert "aliases" in message or "leaves the folder" in message
+    assert not marker.exists()
+
+
 def test_validate_reads_no_link_and_no_bomb(repository, capsys):
     folder, marker = repository
-    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
-        f"{b}: &{b} [{','.join(['*' + a] * 9)}]\n"
-        for a, b in zip("abcdefghi", "bcdefghij", strict=True)
-    )
     (folder / "stacks" / "Pulumi.bomb.yaml").write_text(
-        f"config:\n  inferplan:models: {{}}\n{bomb}"
+        f"config:\n  inferplan:models: {{}}\n{BOMB}"
     )
     began = time.monotonic()
     assert ended("validate", "bomb") == 2

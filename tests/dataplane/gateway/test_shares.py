@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
@@ -190,6 +191,27 @@ def test_a_call_without_a_key_ends_before_its_body_is_read(tmp_path):
                     pass
             assert time.monotonic() - began < 10
         assert not sink.bodies
+
+
+def test_every_line_of_the_log_is_json_whatever_a_client_does(tmp_path):
+    with gateway(tmp_path, "one") as (proxy, sink):
+        text = body(20_000, hold=True)
+        for size, sent in ((20_000, b"{"), (None, b"1\r\n"), (20_000, text), (5, b"")):
+            opened(proxy, "one", size, sent).close()
+        wait_for(lambda: sink.bodies == 1, "the whole call is in flight")
+        log = tmp_path / "access.log"
+        wait_for(lambda: log.read_text().count("\n") == 4, "all calls are logged")
+        statuses = [json.loads(line)["status"] for line in log.read_text().splitlines()]
+        assert all(each == 0 or 400 <= each < 500 for each in statuses)
+    # A request that never got a status: nginx writes 000 for it.
+    assert re.search(
+        r"map \$status \$logged_status \{\s+default \$status;\s+000 0;", config(tmp_path)
+    )
+    assert '"status":$status' not in config(tmp_path)
+
+
+def config(folder: Path) -> str:
+    return (folder / "nginx.conf").read_text()
 
 
 def test_a_name_of_64_mib_takes_no_more_memory_than_any_body(tmp_path):
