@@ -3,6 +3,7 @@ applied.
 """
 
 import copy
+from typing import cast
 
 import pulumi
 import pytest
@@ -11,9 +12,10 @@ from inferplan.components.size_limit import DATA_BYTES, REQUEST_BYTES, _check
 
 
 def judge(type_: str, **props) -> None:
+    owner = cast("pulumi.Resource", None)
     _check(
         pulumi.ResourceTransformationArgs(
-            resource=None, type_=type_, name="big", props=props, opts=pulumi.ResourceOptions()
+            resource=owner, type_=type_, name="big", props=props, opts=pulumi.ResourceOptions()
         )
     )
 
