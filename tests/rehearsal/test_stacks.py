@@ -114,11 +114,10 @@ def test_removing_a_model_prunes_its_objects_and_no_others(local_state, api, tmp
     up(local_state, variant(tmp_path, STACK[start_of:end_of], ""))
     gone = before - names(api)
     assert {(kind, name) for kind, name in before if "llama-3-70b" in name} <= gone
-    # The gateway's configuration is named by its content, so the one without the model takes the
-    # place of the one with it.
-    assert {name for _, name in gone if "llama-3-70b" not in name} == {
-        name for kind, name in gone if name.startswith("gateway-config-")
-    }
+    # The gateway's configuration and its keys are named by their content, so those without the
+    # model take the place of those with it.
+    others = sorted(name for _, name in gone if "llama-3-70b" not in name)
+    assert [name.rpartition("-")[0] for name in others] == ["gateway-config", "gateway-keys"]
     missing = inferplan(local_state, "status", "local")
     assert missing.returncode == 3
     assert re.search(r"llama-3-70b .* 0/1 .*\n +not applied yet", missing.stdout)
