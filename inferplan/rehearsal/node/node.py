@@ -100,10 +100,25 @@ def start(
     return imported
 
 
-def _socket(cluster: Layout) -> Path:
+def name_on_machine(directory: Path) -> str:
+    """The name of the node's folder below /run and of its control groups, for the cluster in
+    `directory`.
+    """
     # The path of a socket has at most 107 characters.
-    key = hashlib.sha256(str(cluster.directory).encode()).hexdigest()[:10]
-    return Path(f"/run/inferplan-{key}/containerd.sock")
+    return f"inferplan-{hashlib.sha256(str(directory).encode()).hexdigest()[:10]}"
+
+
+def _socket(cluster: Layout) -> Path:
+    return Path("/run") / name_on_machine(cluster.directory) / "containerd.sock"
+
+
+def _groups(directory: Path) -> list[Path]:
+    """The node's control group in each hierarchy. A kubelet ends what it does not know below its
+    root, so nodes of two clusters have one each.
+    """
+    mounted = Path("/sys/fs/cgroup")
+    hierarchies = [mounted] if (mounted / "cgroup.controllers").exists() else mounted.glob("*/")
+    return [each / name_on_machine(directory) for each in hierarchies]
 
 
 def _spawn(cluster: Cluster, programs: Mapping[str, Path]) -> None:
@@ -118,7 +133,10 @@ def _spawn(cluster: Cluster, programs: Mapping[str, Path]) -> None:
         "socket": str(socket),
         "kubeconfig": str(cluster.kubeconfig),
         "pause": default_image("pause"),
+        "group": name_on_machine(cluster.directory),
     }
+    for group in _groups(cluster.directory):
+        group.mkdir(exist_ok=True)
     for name, text in _TABLE["files"].items():
         write_atomically(folder / name, text.format_map(values).encode())
     for name in ("kubelet", "kube-proxy"):
@@ -231,11 +249,9 @@ def _describe(cluster: Cluster, labels: Mapping[str, str], accelerators: Mapping
 def clear(directory: Path) -> None:
     """End the node of the cluster in `directory` and delete what it left: files, control groups."""
     processes.end(directory, (NODE,))
-    for root in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*/")):
-        for group in sorted((root / "kubepods").rglob("*/"), reverse=True):
+    for root in _groups(directory):
+        for group in (*sorted(root.rglob("*/"), reverse=True), root):
             with suppress(OSError):
                 group.rmdir()
-        with suppress(OSError):
-            (root / "kubepods").rmdir()
     shutil.rmtree(folder_of(directory), ignore_errors=True)
     shutil.rmtree(_socket(Layout(directory, {})).parent, ignore_errors=True)
