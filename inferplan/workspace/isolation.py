@@ -12,8 +12,8 @@ _SET_FLAGS, _UP = 0x8914, 1
 
 
 def without_network() -> None:
-    """Move this process, which has just been forked, into a network of its own that has only
-    loopback. Nothing changes where the kernel forbids it.
+    """Give this process, right after its fork, a network namespace with loopback alone. Where the
+    kernel forbids it, nothing changes.
     """
     if sys.platform != "linux":
         return

@@ -63,12 +63,17 @@ def parsed(arguments: Sequence[str]) -> Iterator[Argument]:
             continue
         name, has_value, value = word.partition("=")
         name, _, key = name.partition(".")
-        name = name.replace("_", "-")
-        name = next((each for each in sorted(known_options()) if each.startswith(name)), name)
+        name = _full_name(name.replace("_", "-"))
         rest = arguments[index + 1] if index + 1 < len(arguments) else "--"
         if not has_value and not rest.startswith("--"):
             value, has_value = rest, "="
         yield Argument(index, name, key, value if has_value else None)
+
+
+@cache
+def _full_name(name: str) -> str:
+    """The option that vLLM takes `name` for, which may be an abbreviation."""
+    return min((each for each in known_options() if each.startswith(name)), default=name)
 
 
 def unknown(arguments: Sequence[str]) -> Iterator[tuple[int, str]]:
