@@ -49,6 +49,16 @@ def test_the_whole_judge_is_that_of_the_base():
     assert ".venv/bin/inferplan check" not in plan
 
 
+def test_the_report_is_made_by_the_program_of_the_base():
+    """The job has the token, and its program judges the events again."""
+    report = "".join((*EXAMPLE["report"]["before_script"], *EXAMPLE["report"]["script"]))
+    base = 'git worktree add --quiet --detach "$judge" "$CI_MERGE_REQUEST_DIFF_BASE_SHA"'
+    assert report.index(base) < report.index('(cd "$judge" && make setup)')
+    assert '"$judge/.venv/bin/inferplan" report' in report
+    for line in (*EXAMPLE["report"]["before_script"], *EXAMPLE["report"]["script"]):
+        assert not re.search(r"(?<!\$judge/)\.venv/bin|^make ", line)
+
+
 @pytest.mark.parametrize("weakened", [False, True])
 def test_the_check_runs_the_program_of_the_base(tmp_path, weakened):
     """In a repository whose head replaces the judge, the script calls that of the base."""
@@ -90,7 +100,7 @@ def test_the_check_runs_the_program_of_the_base(tmp_path, weakened):
 def test_a_stack_without_a_stream_is_reported():
     script = "".join(EXAMPLE["report"]["script"])
     assert (
-        'inferplan report --complete --base "$CI_MERGE_REQUEST_DIFF_BASE_SHA" --commit'
+        '"$judge/.venv/bin/inferplan" report --complete --base "$CI_MERGE_REQUEST_DIFF_BASE_SHA" --commit'
         ' "$CI_COMMIT_SHA"' in script
     )
     assert EXAMPLE["report"]["variables"] == EXAMPLE["plan"]["variables"] == {"GIT_DEPTH": "0"}

@@ -282,6 +282,8 @@ def gitlab_note(
         "CI_MERGE_REQUEST_DIFF_BASE_SHA": change[0],
         "CI_COMMIT_SHA": change[1],
         "CI_PIPELINE_URL": "https://gl.example/p/1",
+        # What `before_script` leaves in the shell.
+        "judge": ".",
     }
     return place.run("\n".join(GITLAB["report"]["script"]), *answers, **facts)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from inferplan.commands.report.report import read_events, read_or_explain, report_on
+from inferplan.commands.report.report import report_on
 from inferplan.documents.text import add_masks
 from inferplan.errors import RequestError
 from inferplan.review.rendering.html import render as as_html
@@ -85,9 +85,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
         add_masks(mask or ())
     except ValueError as error:
         raise RequestError(f"--mask: {error}") from error
-    gathered = [(read_or_explain if complete else read_events)(path) for path in events or ()]
     provenance = Provenance(commit=commit, base=base, run_url=run_url, report_url=report_url)
-    report = report_on(gathered, provenance, complete=complete, fork=fork)
+    report = report_on(events or (), provenance, complete=complete, fork=fork)
     _write(report, markdown, html, json, budget)
     raise typer.Exit(3 if report.rank <= BLOCKED else 0)
 

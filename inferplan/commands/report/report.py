@@ -16,6 +16,7 @@ from typing import Any
 
 from inferplan.errors import RequestError
 from inferplan.kube.disclosure.texts import HIDDEN
+from inferplan.planning.own_verdict import with_own_verdict
 from inferplan.planning.speed import read_speed
 from inferplan.planning.violation_formats import read_rule
 from inferplan.policies.engine.identity import ROOM, identity_in, identity_of, is_source
@@ -42,21 +43,27 @@ _NOT_REHEARSED = "The upgrade was not rehearsed: this stack has no findings."
 
 
 def report_on(
-    gathered: Sequence[Preview | Findings], provenance: Provenance, *, complete: bool, fork: bool
+    events: Sequence[Path], provenance: Provenance, *, complete: bool, fork: bool
 ) -> Report:
-    """The report on the previews and rehearsals in `gathered`.
+    """The report on the previews and rehearsals in the files `events`.
 
     `complete` adds every stack that differs between the two commits of `provenance`; one without
     events is incomplete. `fork` marks events made by code that is not trusted. Raises RequestError
     if there is nothing to report.
     """
-    previews = [replace(each, foreign=fork) for each in gathered if not isinstance(each, Findings)]
-    rehearsals = [each for each in gathered if isinstance(each, Findings)]
+    contents = [(path, (read_or_explain if complete else read_events)(path)) for path in events]
+    read = [(path, each) for path, each in contents if not isinstance(each, Findings)]
+    previews = [replace(each, foreign=fork) for _, each in read]
+    rehearsals = [each for _, each in contents if isinstance(each, Findings)]
     base = provenance.base or next((each.against for each in previews if each.against), "")
     root = project_root()
-    change = Change(root, *(_commit(root, each) for each in (base, provenance.commit)))
+    commit = commit_of if complete else _commit
+    change = Change(root, *(commit(root, each) for each in (base, provenance.commit)))
+    previews = [
+        with_own_verdict(each, path, change.guards(each.stack).after)
+        for (path, _), each in zip(read, previews, strict=True)
+    ]
     if complete:
-        change = Change(root, commit_of(root, base), commit_of(root, provenance.commit))
         previews = completed(previews, change.stacks, (each.stack for each in rehearsals))
     elif not previews and not rehearsals:
         raise RequestError("EVENTS is missing. Give a file of engine events, or --complete")

@@ -1,6 +1,6 @@
 """Volumes, storage classes and mounts of model stores."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from inferplan.policies.engine.fields import Field
@@ -49,13 +49,16 @@ def stack_require_read_only_weights(stack: Stack, _: Parameters) -> Violations:
             weight_folders |= {
                 (claim, folder)
                 for claim, volume in volumes
-                for folder in _folders(pod, volume, read_only=True)
+                for folder in _folders(volume, pod.running, read_only=True)
             }
     for pod in engines_of(stack):
         with stack.unreadable:
             for claim, volume in _volumes_with_claims(pod, job_claims):
                 weights = {folder for other, folder in weight_folders if other == claim}
-                folders = _folders(pod, volume, read_only=False)
+                if not _folders(volume, pod.running, read_only=True):
+                    # What only an init container reads, for example to check it, is served too.
+                    weights.update(_folders(volume, pod.containers, read_only=True))
+                folders = _folders(volume, pod.containers, read_only=False)
                 if any(
                     not weights or any(_overlap(folder, other) for other in weights)
                     for folder in folders
@@ -106,9 +109,9 @@ def _volumes_with_claims(
             yield claim, volume
 
 
-def _folders(pod: PodTemplate, volume: Field, *, read_only: bool) -> list[str]:
-    """The directories of a volume that the running containers of a pod mount read-only, or that any
-    container mounts to write; "" is the whole volume. Raises FieldError.
+def _folders(volume: Field, containers: Iterable[Container], *, read_only: bool) -> list[str]:
+    """The directories of a volume that `containers` mount read-only, or to write; "" is the whole
+    volume. Raises FieldError.
     """
     name, claim_is_read_only = (
         volume.at("name").text(),
@@ -116,7 +119,7 @@ def _folders(pod: PodTemplate, volume: Field, *, read_only: bool) -> list[str]:
     )
     mounts = (
         mount
-        for container in (pod.running if read_only else pod.containers)
+        for container in containers
         for mount in container.at("volumeMounts").each()
         if mount.at("name").text() == name
     )

@@ -13,7 +13,7 @@ from inferplan.kube import marks
 from inferplan.kube.marks import SIGNATURE, UNKNOWN_TEXT
 from inferplan.kube.paths import MISSING, Path, mapped, value_at
 
-_FLATTENED = "[secret]"  # what the digest has in place of a secret, and a whole map of them
+FLATTENED = "[secret]"  # what the digest has in place of a secret, and a whole map of them
 _KINDS = {
     marks.ASSET: "asset",
     marks.ARCHIVE: "archive",
@@ -67,7 +67,7 @@ def _veil(value: Any, depth: int) -> Any:
         return _veil_map(value, depth)
     if isinstance(value, list):
         return [_veil(item, depth + 1) for item in value]
-    if value == _FLATTENED:
+    if value == FLATTENED:
         return SECRET
     if isinstance(value, str) and UNKNOWN_TEXT in value:
         return (

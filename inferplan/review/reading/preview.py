@@ -161,6 +161,8 @@ class Preview:
     judged: int | None = None
     """The number of resources that the policy pack states it judged."""
     policies: tuple[PolicyEvent, ...] = ()
+    unstated: tuple[PolicyEvent, ...] = ()
+    """Violations that the pack of the report finds in the run, and that the run does not state."""
     remediations: tuple[PolicyRemediationEvent, ...] = ()
     diagnostics: tuple[DiagnosticEvent, ...] = ()
 

@@ -121,6 +121,14 @@ def _pack_risks(preview: Preview, guards: Guards) -> Iterator[Risk]:
             f"{preview.judged} of {len(existing)} resources, {both} of which the base has too",
             "violations of the others are unknown: review what gives the rules their resources",
         )
+    if preview.unstated:
+        rules = dict.fromkeys(each.policy_name for each in preview.unstated)
+        yield _risk(
+            CRITICAL,
+            "hides violations",
+            f"{len(preview.unstated)} of {joined(tuple(rules), 3)}",
+            "the pack of this report finds them, the pack that judged the change does not state them: review what changes in it",
+        )
     if before and stated is None and preview.form == "events" and not preview.incomplete:
         yield _risk(
             CRITICAL,

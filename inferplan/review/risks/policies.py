@@ -41,7 +41,8 @@ def policy_results(
     words of a pack into the event's fields.
     """
     groups: dict[tuple[str, str, str, str, bool], list[PolicyEvent]] = {}
-    for event in map(read_rule, preview.policies) if read_rule else preview.policies:
+    stated = map(read_rule, preview.policies) if read_rule else preview.policies
+    for event in (*stated, *preview.unstated):
         # A mandatory rule blocks values that it cannot evaluate, so it was evaluated.
         undecided = event.enforcement_level == "advisory" and _COULD_NOT.search(event.message)
         evaluated = not undecided and _NOT_EVALUATED.search(event.message) is None

@@ -39,6 +39,7 @@ def plan_of(stack, *, planner="inferplan", op="same", resources=(("core/v1:Confi
                         "type": state["type"],
                         "old": state,
                         "new": state,
+                        "provider": f"urn:pulumi:{stack}::inferplan::pulumi:providers:kubernetes::k::1",
                     }
                 }
             }
@@ -76,7 +77,7 @@ def repository(tmp_path, monkeypatch):
     folder.mkdir()
     small_project(folder)
     # Two exemptions, whatever the example stacks have.
-    known = [EXEMPTION | {"resource": f"Deployment/known-{index}"} for index in range(2)]
+    known = [EXEMPTION | {"resource": f"ConfigMap/known-{index}"} for index in range(2)]
     (folder / SETTINGS).write_text(json.dumps({"exemptions": known}))
     git(folder, "commit", "--quiet", "--all", "--message", "Exemptions")
     monkeypatch.chdir(folder)
@@ -249,7 +250,7 @@ def test_weaker_policy_settings_are_risks(repository, change, words):
 
 
 def test_exemptions_in_force_are_listed_with_no_violation_found(repository):
-    known = [("apps/v1:Deployment", f"known-{index}") for index in range(2)]
+    known = [("core/v1:ConfigMap", f"known-{index}") for index in range(2)]
     events = {"prod.ndjson": plan_of("prod", resources=known)}
     code, text, data = report(repository, head(repository, edit_stack(repository, "prod")), events)
     count = len(json.loads((repository / SETTINGS).read_text())["exemptions"])
@@ -260,7 +261,7 @@ def test_exemptions_in_force_are_listed_with_no_violation_found(repository):
 
 
 def test_an_exemption_of_a_resource_that_the_stack_does_not_have_is_not_in_force(repository):
-    events = {"prod.ndjson": plan_of("prod", resources=[("apps/v1:Deployment", "known-1")])}
+    events = {"prod.ndjson": plan_of("prod", resources=[("core/v1:ConfigMap", "known-1")])}
     _, text, data = report(repository, head(repository, edit_stack(repository, "prod")), events)
     assert "with 1 exemption in force" in text
     assert len(data["stacks"][0]["exemptions"]) == 1
