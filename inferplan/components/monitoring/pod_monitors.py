@@ -11,6 +11,7 @@ from typing import Any
 from inferplan.components.handles import Endpoint
 from inferplan.components.metrics_ports import METRICS_PATH, METRICS_PORT, STATUS_PORT
 from inferplan.components.monitoring.spec import MonitoringSpec
+from inferplan.components.monitoring.vocabulary import kept_metrics
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from inferplan.tables import table
 
@@ -46,6 +47,7 @@ def pod_monitors(
             path,
             scrape.interval_seconds,
             labels,
+            kept_metrics(engine),
         )
     if any(each.counted for each in endpoints):
         monitors["gateway"] = _monitor(

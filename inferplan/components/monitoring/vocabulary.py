@@ -42,6 +42,19 @@ def engine_metrics(engine: str) -> Mapping[str, Mapping[str, Any]]:
     return {**{key: {**base.get(key, {}), **own.get(key, {})} for key in _OWN}, "terms": union}
 
 
+def kept_metrics(engine: str) -> str:
+    """Return the pattern of the series of `engine` that rules, panels or scalers read; a histogram
+    is counted only for objectives.
+    """
+    pinned = engine_metrics(engine)
+    return "|".join(
+        f"{name}_{'(bucket|count)' if name in pinned['bounds'] else 'bucket'}"
+        if kind == "histogram"
+        else name
+        for name, kind in pinned["metrics"].items()
+    )
+
+
 def sources_of(term: str, engines: Collection[str]) -> list[str]:
     """Return the selectors of the metrics that answer `term`, each once: `name` or
     `name{matchers}`.

@@ -317,6 +317,41 @@ def test_an_objective_burns_only_with_enough_requests(promtool, rules, requests,
     )
 
 
+JOB = '{namespace="inference",job_name="chat-preheat-0a1b2c3d4e"}'
+FAILED = (
+    'kube_job_failed{namespace="inference",condition="true",job_name="chat-preheat-0a1b2c3d4e"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("series", "fires"),
+    [
+        # A Job that a queue suspends never starts, so it reaches no deadline of its own.
+        pytest.param({}, True, id="not started"),
+        pytest.param({f"kube_job_status_completion_time{JOB}": "2400x100"}, False, id="complete"),
+        pytest.param({FAILED: "1x100"}, False, id="failed"),
+        pytest.param(
+            {f"kube_job_spec_active_deadline_seconds{JOB}": "7200x100"}, False, id="has time"
+        ),
+    ],
+)
+def test_a_preheat_is_late_by_the_time_since_its_job_was_created(promtool, rules, series, fires):
+    """No preheat has a schedule: its Job is created by an update, and must be complete within its
+    deadline, wherever the time goes.
+    """
+    created = {
+        f"kube_job_created{JOB}": "0x100",
+        f"kube_job_spec_active_deadline_seconds{JOB}": "3600x100",
+    }
+    labels = {"namespace": "inference", "job_name": "chat-preheat-0a1b2c3d4e", "severity": "ticket"}
+    times = [
+        expected("PreheatLate", "47m"),
+        expected("PreheatLate", "49m", *([labels] if fires else [])),
+    ]
+    name = f"late-{len(series)}-{fires}-{'-'.join(series)[:20]}"
+    assert outcome(promtool, rules, name, {**created, **series}, times, "1m") == ""
+
+
 def test_each_metric_that_an_exporter_is_scraped_for_is_read_by_an_alert_or_a_panel():
     """A monitor keeps the names of the vocabulary alone, so nothing else of an exporter is stored."""
     read = (

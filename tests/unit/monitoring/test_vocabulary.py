@@ -4,24 +4,29 @@ pinned or recorded.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 import yaml
 
+from inferplan.components.handles import Endpoint
+from inferplan.components.monitoring.pod_monitors import pod_monitors
 from inferplan.components.monitoring.rules import rule_groups
+from inferplan.components.monitoring.spec import MonitoringSpec
 from inferplan.components.monitoring.vocabulary import PREFIX, engine_metrics, vocabulary
 from inferplan.components.serving.spec import MODEL_SPECS
+from inferplan.components.serving.traffic_spec import SloSpec
 from inferplan.stackfile.reader import read_stack
 from inferplan.tables import table
 from tests.unit.gateway.whole_stack import refusals
-from tests.unit.monitoring.test_alerts import STACK
+from tests.unit.monitoring.test_alerts import CHAT, STACK
 from tests.unit.monitoring.test_scraping import whole
 
 VOCABULARY = table("components/monitoring/vocabulary.toml")
 # Words of PromQL that a name of a metric may look like.
 _LANGUAGE = re.compile(
-    "sum|avg|count|max|min|by|on|and|or|unless|group_left|rate|increase|deriv|vector|time|clamp_max|histogram_quantile|label_replace|"
+    "sum|avg|count|max|min|by|on|and|or|unless|group_left|rate|increase|deriv|vector|time|clamp_(max|min)|histogram_quantile|label_replace|"
     "avg_over_time|ignoring|without|bool|offset"
 )
 _SUFFIXES = {"histogram": ("_bucket", "_sum", "_count")}
@@ -180,3 +185,41 @@ def test_stubs_of_a_rehearsal_expose_pinned_metrics_and_answer_the_terms(engine)
     for term, selectors in pinned["terms"].items():
         names = {each.partition("{")[0] for each in selectors} - needs.keys() - others
         assert names <= exposed.keys(), term
+
+
+@pytest.mark.parametrize("engine", sorted(MODEL_SPECS))
+def test_what_prometheus_keeps_of_an_engine_is_what_rules_and_scalers_read(engine):
+    """In both directions: nothing is stored that nothing reads, and nothing read is dropped."""
+    spec = MonitoringSpec.model_validate({"prometheus": {"namespace": "watch"}, "scrape": {}})
+    endpoint = Endpoint(
+        model="m",
+        engine=engine,
+        host="m.inference.svc",
+        protocols=(),
+        health_path="/health",
+        metrics_path="/metrics",
+        metrics_port=8000,
+        served_names=(),
+        consumers=(),
+        server_key=None,
+    )
+    (monitor,) = pod_monitors(spec, [endpoint], preheats=False).values()
+    (endpoints,) = monitor["podMetricsEndpoints"]
+    (keep,) = endpoints["metricRelabelings"]
+    kept = {
+        f"{name}{suffix}"
+        for name, kind in engine_metrics(engine)["metrics"].items()
+        for suffix in _SUFFIXES.get(kind, ("",))
+        if re.fullmatch(keep["regex"], f"{name}{suffix}")
+    }
+    slo = {"availability": 99.5}
+    timed = {"ttft_seconds": "ttft", "itl_seconds": "itl"}
+    slo |= {key: "1s" for term, key in timed.items() if engine_metrics(engine)["terms"].get(term)}
+    model = dataclasses.replace(CHAT, engine=engine, slo=SloSpec.model_validate(slo))
+    groups = rule_groups(dataclasses.replace(STACK, models=[model]))["groups"]
+    expressions = [rule["expr"] for group in groups for rule in group["rules"]]
+    expressions += [each.text for each in MODEL_SPECS[engine].scaling_queries.values()]
+    own = {name for name in names_in(" ".join(expressions)) if not name.startswith(PREFIX)}
+    assert kept == own - VOCABULARY["metrics"].keys() - {
+        f"{name}_bucket" for name in VOCABULARY["metrics"]
+    }
