@@ -133,7 +133,8 @@ class Endpoint:
     `host` is the Service's DNS name inside the cluster. `server_key` is the key of the model
     server, None if it has none. `texts` are the served models that generate text from named
     tensors. `routes` are the Ray Serve applications. `counted` says that the gateway counts the
-    requests; `start_seconds` is set if the model can have no replica.
+    requests; `start_seconds` is set if the model can have no replica. `keeps_connections` says that
+    the server is a known one, which closes idle connections after 5 seconds or later.
     """
 
     model: str
@@ -150,6 +151,7 @@ class Endpoint:
     routes: tuple[ServeRoute, ...] = ()
     counted: bool = False
     start_seconds: int | None = None
+    keeps_connections: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

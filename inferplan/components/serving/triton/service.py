@@ -88,6 +88,7 @@ def triton_endpoint(
     served_names: Iterable[str],
     texts: Iterable[TextTensors],
     health_path: str = _READY,
+    keeps_connections: bool = True,
 ) -> Endpoint:
     return Endpoint(
         model=name,
@@ -105,6 +106,7 @@ def triton_endpoint(
         consumers=tuple(spec.consumers),
         server_key=server_key,
         texts=tuple(texts),
+        keeps_connections=keeps_connections,
     )
 
 
