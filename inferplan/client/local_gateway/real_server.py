@@ -86,7 +86,7 @@ def arguments_of(server: RealServer, recording: Recording) -> tuple[list[str], l
     build lacks.
     """
     kept, dropped, name = [], [], ""
-    for word in _container(server.model, recording)["args"][1:]:
+    for word in container_of(server.model, recording)["args"][1:]:
         # A word without dashes is a value of the option before it.
         is_option = word.startswith("--")
         name = word.partition("=")[0] if is_option else name
@@ -97,7 +97,8 @@ def arguments_of(server: RealServer, recording: Recording) -> tuple[list[str], l
     return kept, dropped
 
 
-def _container(model: str, recording: Recording) -> Mapping[str, Any]:
+def container_of(model: str, recording: Recording) -> Mapping[str, Any]:
+    """The container of the server of `model`. Raises RequestError if the plan has none."""
     for each in recording:
         spec = mapping(reveal(each.inputs), "spec")
         template = mapping(spec, "template") or mapping(
@@ -106,14 +107,14 @@ def _container(model: str, recording: Recording) -> Mapping[str, Any]:
         labels = mapping(template, "metadata", "labels")
         if (labels.get(COMPONENT_LABEL), labels.get(INSTANCE_LABEL)) == ("model", model):
             return template["spec"]["containers"][0]
-    raise RequestError(f"--real: the plan has no server of {model}")
+    raise RequestError(f"the plan has no server of {model}")
 
 
 def program(
     server: RealServer, recording: Recording, cluster: Cluster, *, port: int, seed: str
 ) -> Program:
     """The server on loopback. It starts again when its arguments, its files or its key change."""
-    container, folder = _container(server.model, recording), folder_of(cluster.directory)
+    container, folder = container_of(server.model, recording), folder_of(cluster.directory)
     link = folder / _LINK
     # Paths and addresses of the pod mean nothing here.
     plain = {

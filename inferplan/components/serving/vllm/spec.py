@@ -212,43 +212,48 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         return True
 
     def unknown_options(self) -> Iterator[tuple[str, str]]:
-        for each in values.parsed(self.extra_args):
-            if each.name not in values.known_options():
-                yield each.name, values.version()
+        release = values.release_of(self.image or "")
+        for each in values.parsed(self.extra_args, release):
+            if each.name not in values.known_options(release):
+                yield each.name, f"vLLM {release}"
 
-    def _rejected_by_vllm(self) -> Iterator[SpecError]:
-        """Yield the arguments and variables that end the server at its start, by the table of one
-        release.
-        """
+    def _rejected_by_vllm(self, release: str) -> Iterator[SpecError]:
+        """Yield the arguments and variables that end a server of `release` at its start."""
         fields = self.options(None)
-        listed = (*values.unknown(self.extra_args), *values.problems(self.extra_args, fields))
+        listed = (
+            *values.unknown(self.extra_args, release),
+            *values.problems(self.extra_args, fields, release),
+        )
         for index, problem in sorted(listed):
             yield SpecError(("extraArgs", index), problem)
-        for field, problem in values.field_problems(fields):
+        for field, problem in values.field_problems(fields, release):
             yield SpecError((to_camel(field),), problem)
-        for name, problem in values.variable_problems(self.env):
+        for name, problem in values.variable_problems(self.env, release):
             yield SpecError(("env", name), problem)
 
-    def _is_of_table(self, target: NodeTarget) -> bool:
+    def _image_on(self, target: NodeTarget) -> str:
         default = target.accelerator.engine("vllm").image if target.accelerator else ""
-        return values.is_of_release(self.image or default or "")
+        return self.image or default or ""
 
     def doubts_on(self, target: NodeTarget) -> Iterator[SpecError]:
-        """Arguments that another release than that of the table may reject, and ignored variables."""
-        if not self._is_of_table(target):
-            for each in self._rejected_by_vllm():
+        """Arguments that a release without a table may reject, and ignored variables."""
+        image = self._image_on(target)
+        release = values.release_of(image)
+        if not values.is_of_release(image):
+            for each in self._rejected_by_vllm(release):
                 yield SpecError(
-                    each.path, f"{each.message} This is by the options of {values.version()}."
+                    each.path, f"{each.message} This is by the options of vLLM {release}."
                 )
-        for name, problem in values.ignored_variables(self.env):
+        for name, problem in values.ignored_variables(self.env, release):
             yield SpecError(("env", name), problem)
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Yield settings that only Gaudi reads, and replicas over several nodes where that does not
         work or is not needed.
         """
-        if self._is_of_table(target):
-            yield from self._rejected_by_vllm()
+        image = self._image_on(target)
+        if values.is_of_release(image):
+            yield from self._rejected_by_vllm(values.release_of(image))
         vendor = vendor_of(target)
         if self.gaudi is not None and not (vendor and vendor.compiles_graphs):
             title = "no accelerator" if target.accelerator is None else target.accelerator.title

@@ -1,4 +1,4 @@
-"""Makes `values.json` and `options.txt`: the options of `vllm serve` with the values that its
+"""Makes a file of `values/` and `options.txt`: the options of `vllm serve` with the values that its
 parser and its configuration classes accept, and the enumerated variables. It reads the source of a
 vLLM release and imports nothing of it:
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-VALUES_FILE = Path(__file__).with_name("values.json")
+VALUES_FOLDER = Path(__file__).with_name("values")
 OPTIONS_FILE = Path(__file__).with_name("options.txt")
 _NUMBERS = {"int", "float"}
 # Modules below `entrypoints` that add options to those of the engine and of the server.
@@ -243,8 +243,13 @@ def spellings(options: dict[str, Any]) -> list[str]:
 def main(folder: str) -> None:
     values = tables(Path(folder) / "vllm")
     text = json.dumps(values, indent=1, sort_keys=True)
-    VALUES_FILE.write_text(f"{text}\n", encoding="utf-8")
-    lines = [f"# Options of `vllm serve`, vLLM {values['vllm']}.", *spellings(values["options"])]
+    (VALUES_FOLDER / f"{values['vllm']}.json").write_text(f"{text}\n", encoding="utf-8")
+    every = {
+        option
+        for path in VALUES_FOLDER.glob("*.json")
+        for option in spellings(json.loads(path.read_text(encoding="utf-8"))["options"])
+    }
+    lines = ["# Options of `vllm serve` in the releases of `values/`.", *sorted(every)]
     OPTIONS_FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -1,5 +1,5 @@
-"""Judges the arguments and variables of vLLM by the table of one release (`values.json`): what its
-parser and its configuration classes reject ends the server at its start.
+"""Judges the arguments and variables of vLLM by the tables of its releases (`values/`): what the
+parser and the configuration classes of a release reject ends the server at its start.
 """
 
 import json
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from inferplan.components.serving.vllm.tables import OPTIONS_FILE, VALUES_FILE
+from inferplan.components.serving.vllm.tables import VALUES_FOLDER, spellings
 from inferplan.documents.errors import suggestion
 from inferplan.tables import table
 
@@ -36,34 +36,46 @@ class Argument(NamedTuple):
 
 
 @cache
-def values() -> Mapping[str, Any]:
-    return json.loads(VALUES_FILE.read_text(encoding="utf-8"))
+def releases() -> tuple[str, ...]:
+    """The releases that have a table, the newest last."""
+    names = (path.stem for path in VALUES_FOLDER.glob("*.json"))
+    return tuple(sorted(names, key=lambda name: [int(part) for part in name.split(".")]))
 
 
 @cache
-def known_options() -> frozenset[str]:
-    lines = OPTIONS_FILE.read_text(encoding="utf-8").splitlines()
-    return frozenset(line for line in lines if not line.startswith("#"))
+def values(release: str) -> Mapping[str, Any]:
+    return json.loads((VALUES_FOLDER / f"{release}.json").read_text(encoding="utf-8"))
 
 
-def version() -> str:
-    return f"vLLM {values()['vllm']}"
+@cache
+def known_options(release: str) -> frozenset[str]:
+    return frozenset(spellings(values(release)["options"]))
+
+
+def release_of(image: str) -> str:
+    """The release whose table judges the server in `image`: its own by the tag, else the newest."""
+    own = _release_in(image)
+    return own if own in releases() else releases()[-1]
 
 
 def is_of_release(image: str) -> bool:
-    """Return whether the tag of `image` is that of the release whose options the table has."""
+    """Return whether the release in the tag of `image` has a table."""
+    return _release_in(image) in releases()
+
+
+def _release_in(image: str) -> str:
     _, _, tag = image.partition("@")[0].rpartition(":")
-    return tag.removeprefix("v").partition("-")[0] == values()["vllm"]
+    return tag.removeprefix("v").partition("-")[0]
 
 
-def parsed(arguments: Sequence[str]) -> Iterator[Argument]:
-    """The options among `arguments`, as vLLM reads them."""
+def parsed(arguments: Sequence[str], release: str) -> Iterator[Argument]:
+    """The options among `arguments`, as this release of vLLM reads them."""
     for index, word in enumerate(arguments):
         if not word.startswith("--"):
             continue
         name, has_value, value = word.partition("=")
         name, _, key = name.partition(".")
-        name = _full_name(name.replace("_", "-"))
+        name = full_name(name.replace("_", "-"), release)
         rest = arguments[index + 1] if index + 1 < len(arguments) else "--"
         if not has_value and not rest.startswith("--"):
             value, has_value = rest, "="
@@ -71,32 +83,35 @@ def parsed(arguments: Sequence[str]) -> Iterator[Argument]:
 
 
 @cache
-def _full_name(name: str) -> str:
+def full_name(name: str, release: str) -> str:
     """The option that vLLM takes `name` for, which may be an abbreviation."""
-    return min((each for each in known_options() if each.startswith(name)), default=name)
+    return min((each for each in known_options(release) if each.startswith(name)), default=name)
 
 
-def unknown(arguments: Sequence[str]) -> Iterator[tuple[int, str]]:
+def unknown(arguments: Sequence[str], release: str) -> Iterator[tuple[int, str]]:
     """Yield the place and the problem of each option that vLLM does not have."""
-    for each in parsed(arguments):
-        if each.name not in known_options():
-            problem = f"{each.name!r} is not an option of {version()}.{_instead(each.name)}"
+    for each in parsed(arguments, release):
+        if each.name not in known_options(release):
+            instead = _instead(each.name, release)
+            problem = f"{each.name!r} is not an option of vLLM {release}.{instead}"
             yield each.index, f"{problem} An unknown option ends the server at its start."
 
 
-def _instead(name: str) -> str:
+def _instead(name: str, release: str) -> str:
     removed = table("components/serving/vllm/engine_args.toml")["removed"]
-    return f" {removed[name]}" if name in removed else suggestion(name, known_options())
+    return f" {removed[name]}" if name in removed else suggestion(name, known_options(release))
 
 
-def problems(arguments: Sequence[str], fields: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+def problems(
+    arguments: Sequence[str], fields: Mapping[str, Any], release: str
+) -> Iterator[tuple[int, str]]:
     """Yield the place and the problem of each argument that vLLM rejects at its start; `fields` are
     the engine arguments that the stack sets by name.
     """
-    options = [each for each in parsed(arguments) if each.name in known_options()]
+    options = [each for each in parsed(arguments, release) if each.name in known_options(release)]
     by_name = {each.name: each for each in options if not each.key}
     for each in options:
-        row = values()["options"].get(each.name, {})
+        row = values(release)["options"].get(each.name, {})
         first = next(other for other in options if (other.name, other.key) == (each.name, each.key))
         if first.index != each.index and each.name not in _REPEATABLE:
             yield each.index, f"{each.name} stands twice, and vLLM takes the last. Write it once."
@@ -168,7 +183,7 @@ def _contradictions(
         problem = "--enable-auto-tool-choice needs --tool-call-parser"
         yield choice.index, f"{problem}. Add it with the parser of the model, for example hermes."
     length, tokens = (
-        _amount(fields.get(field) or (each.value if (each := options.get(option)) else None))
+        amount(fields.get(field) or (each.value if (each := options.get(option)) else None))
         for field, option in (
             ("max_model_len", "--max-model-len"),
             ("max_num_batched_tokens", "--max-num-batched-tokens"),
@@ -184,18 +199,20 @@ def _contradictions(
         yield chunks.index, problem
 
 
-def _amount(value: Any) -> int | None:
+def amount(value: Any) -> int | None:
+    """The number of tokens that vLLM reads in `value` (4096, 4k), None for other words."""
     text = str(value).lower()
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([kmgt]?)", text)
     return int(float(match[1]) * _SCALE[match[2]]) if match else None
 
 
-def field_problems(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def field_problems(fields: Mapping[str, Any], release: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the problem of each engine argument, set by name, whose value vLLM does
     not have.
     """
     for field, value in fields.items():
-        allowed = values()["options"].get(f"--{field.replace('_', '-')}", {}).get("values")
+        row = values(release)["options"].get(f"--{field.replace('_', '-')}", {})
+        allowed = row.get("values")
         if allowed and isinstance(value, str) and value not in allowed:
             yield field, _choice(field, value, allowed)
     tokens, sequences = fields.get("max_num_batched_tokens"), fields.get("max_num_seqs")
@@ -207,17 +224,17 @@ def field_problems(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "max_num_batched_tokens", problem
 
 
-def variable_problems(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def variable_problems(environment: Mapping[str, Any], release: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the problem of each variable whose value vLLM rejects."""
     for name, value in environment.items():
-        allowed = values()["environment"].get(name)
+        allowed = values(release)["environment"].get(name)
         if allowed and isinstance(value, str) and value.lower() not in map(str.lower, allowed):
             yield name, _choice(name, value, allowed)
 
 
-def ignored_variables(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def ignored_variables(environment: Mapping[str, Any], release: str) -> Iterator[tuple[str, str]]:
     """Yield the variables of vLLM that this release does not read, with the sentence about each."""
     for name in environment:
-        if name.startswith("VLLM_") and name not in values()["environment"]:
-            near = suggestion(name, values()["environment"])
-            yield name, f"{version()} does not read {name}, and ignores it.{near}"
+        if name.startswith("VLLM_") and name not in values(release)["environment"]:
+            near = suggestion(name, values(release)["environment"])
+            yield name, f"vLLM {release} does not read {name}, and ignores it.{near}"

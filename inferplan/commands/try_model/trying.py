@@ -1,0 +1,65 @@
+"""The trial of one model of a stack: its container in the plan, the engine on this computer."""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from inferplan.client.local_gateway.real_server import container_of
+from inferplan.documents.errors import unknown
+from inferplan.errors import RequestError
+from inferplan.stackfile.reader import StackFile
+from inferplan.trial.subject import Subject
+from inferplan.trial.trial import TRIALS
+from inferplan.trial.verdict import Finding
+from inferplan.workspace.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trying:
+    """The findings about a model by the `engine`, what it cannot judge, and the stack file."""
+
+    engine: str
+    findings: list[Finding]
+    unjudged: str
+    file: StackFile
+
+
+def tried(
+    workspace: Workspace, model: str, weights: Path, note_each: Callable[[str], None]
+) -> Trying:
+    """Try `model` on the files in `weights`. Raises RequestError, before anything starts, if it
+    cannot be tried.
+    """
+    spec = workspace.settings.models.get(model)
+    if spec is None:
+        raise RequestError(
+            unknown("model", model, workspace.settings.models, owner=workspace.stack)
+        )
+    trial, build = TRIALS.get(spec.engine), spec.cpu_build
+    if trial is None or build is None:
+        raise RequestError(
+            f"{model} runs on {spec.engine}, which cannot be tried without accelerators. Allowed:"
+            f" models of {', '.join(TRIALS)}. Start a pod of it on a small pool instead"
+        )
+    program = os.environ.get("INFERPLAN_CPU_SERVER") or shutil.which(build.program)
+    if program is None or not os.access(program, os.X_OK):
+        raise RequestError(
+            f"{program or build.program} is not a program on this computer. Install the CPU build of"
+            f" {trial.title} in an environment of its own (docs/trial.md), and put it on PATH or name"
+            " it in INFERPLAN_CPU_SERVER"
+        )
+    subject = Subject(
+        name=model,
+        spec=spec,
+        container=container_of(model, workspace.record()),
+        weights=weights.expanduser().absolute(),
+        program=program,
+    )
+    return Trying(
+        engine=trial.title,
+        findings=list(trial.run(subject, note_each)),
+        unjudged=trial.unjudged,
+        file=workspace.file,
+    )

@@ -1,0 +1,306 @@
+"""The trial of a model behind vLLM: vLLM's build for CPUs judges its arguments, starts with them on
+generated weights of few layers, and answers questions.
+"""
+
+import json
+import os
+import re
+import secrets
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic.alias_generators import to_camel
+
+from inferplan.components.serving.vllm import values
+from inferplan.components.serving.vllm.spec import VllmSpec
+from inferplan.errors import RequestError
+from inferplan.tables import table
+from inferplan.trial import checkpoint as checkpoints
+from inferplan.trial import verdict
+from inferplan.trial.checkpoint import Checkpoint
+from inferplan.trial.process import Process, started
+from inferplan.trial.questions import Question, ask, questions, read
+from inferplan.trial.subject import Subject
+from inferplan.trial.verdict import Finding
+
+TITLE = "vLLM"
+UNJUDGED = "CUDA graphs and kernels, memory of the accelerators, links between them, and speed"
+_TABLE = "trial/engines/vllm.toml"
+_PAYLOAD = Path(__file__).with_name("payload") / "vllm_trial.py"
+_START_SECONDS = 170.0
+_ACCEPTED, _REJECTED = "trial: accepted", "trial: rejected "
+# The longest prompt: attention of a CPU is slow, and a limit beyond the learned positions shows
+# just behind them.
+_PROMPT_TOKENS = 4096
+_CACHE_GIB = 2
+_KEPT_VARIABLES = ("PATH", "LANG", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "HOME", "TMPDIR")
+
+
+def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
+    """Yield the findings in the order of the steps. The engine and its children have ended
+    afterwards. Raises RequestError, before anything starts, if the model cannot be tried.
+    """
+    container, python = subject.container, _interpreter(subject.program)
+    trial = _Trial(
+        name=subject.name,
+        arguments=container["args"],
+        environment={
+            each["name"]: each["value"]
+            for each in container["env"]
+            # Paths and addresses of the pod mean nothing here.
+            if "/" not in each.get("value", "/")
+        },
+        checkpoint=checkpoints.read_checkpoint(subject.weights),
+        settings=_settings(subject.name, subject.spec),
+    )
+    for fault in checkpoints.faults(trial.checkpoint):
+        yield Finding(verdict.WEIGHTS, "rejected", fault, ("models", trial.name, "weights"))
+    with tempfile.TemporaryDirectory(prefix="inferplan-trial-") as name:
+        folder = Path(name)
+        small = folder / "model"
+        small.mkdir()
+        differs = checkpoints.small_copy(trial.checkpoint, small)
+        port, key = _free_port(), secrets.token_hex(8)
+        pods_only, judged_only = table(_TABLE)["pods_only"], table(_TABLE)["judged_only"]
+        fitting = _fitting_length(trial)
+        length = [] if fitting is None else [f"--max-model-len={fitting}"]
+        arguments = {
+            "judged": _arguments(trial, trial.checkpoint.directory, pods_only),
+            "served": [
+                *_arguments(trial, small, (*pods_only, *judged_only)),
+                *length,
+                *("--load-format=dummy", "--enforce-eager", "--host=127.0.0.1", f"--port={port}"),
+            ],
+        }
+        progress(f"vLLM judges {trial.name} and starts")
+        command = [str(python), str(_PAYLOAD), json.dumps(arguments)]
+        with started(command, _environment(trial, key), folder) as process:
+            yield from _findings(trial, process, f"http://127.0.0.1:{port}", key, differs, progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Trial:
+    """The model `name` with the `arguments` and the `environment` of its container, the checkpoint,
+    and the settings of the stack file by path, each with the words that vLLM may use for it.
+    """
+
+    name: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    checkpoint: Checkpoint
+    settings: Mapping[verdict.Path, Collection[str]]
+
+    @property
+    def mount(self) -> str:
+        return self.arguments[0]
+
+
+def _arguments(trial: _Trial, directory: Path, without: Collection[str]) -> list[str]:
+    """The arguments on the files in `directory`, without the options `without` and those whose
+    value is a path that only the pods have.
+    """
+    words = [
+        f"{before}{directory}{after}" if found else word
+        for word in trial.arguments
+        for before, found, after in [word.partition(trial.mount)]
+    ]
+    kept, dropped = [str(directory)], False
+    for word in words[1:]:
+        if word.startswith("-") and not word[1:2].isdecimal():
+            name = values.full_name(
+                word.partition("=")[0].replace("_", "-").partition(".")[0], values.releases()[-1]
+            )
+            dropped = name in without or word.partition("=")[2].startswith("/artifacts/")
+        if not dropped:
+            kept.append(word)
+    return kept
+
+
+def _fitting_length(trial: _Trial) -> int | None:
+    """The context in tokens that the cache of a trial holds, None if it holds that of the model."""
+    text = trial.checkpoint.text
+    heads = text.get("num_key_value_heads") or text.get("num_attention_heads") or 1
+    width = text.get("head_dim") or (text.get("hidden_size") or 0) // (
+        text.get("num_attention_heads") or 1
+    )
+    # Keys and values of 2 layers, with 2 bytes each.
+    room = (_CACHE_GIB << 30) // max(2 * 2 * 2 * heads * width, 1)
+    asked = next(
+        (
+            each.value
+            for each in values.parsed(trial.arguments, values.releases()[-1])
+            if each.name == "--max-model-len"
+        ),
+        None,
+    )
+    length = values.amount(asked) or trial.checkpoint.positions or 0
+    return room if length > room else None
+
+
+def _environment(trial: _Trial, key: str) -> dict[str, str]:
+    own = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    return {
+        **own,
+        **trial.environment,
+        "VLLM_CPU_KVCACHE_SPACE": str(_CACHE_GIB),
+        # No hub is asked, and no statistics are sent.
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_CACHE_ROOT": own.get(
+            "VLLM_CACHE_ROOT", str(Path(tempfile.gettempdir()) / "inferplan-vllm-cache")
+        ),
+        "VLLM_API_KEY": key,
+    }
+
+
+def _findings(
+    trial: _Trial,
+    process: Process,
+    url: str,
+    key: str,
+    differs: Sequence[str],
+    progress: Callable[[str], None],
+) -> Iterator[Finding]:
+    ready = process.wait(lambda: read(url, "/v1/models", key) is not None, _START_SECONDS)
+    log = process.log
+    if _ACCEPTED not in log:
+        yield _stopped(trial, "arguments", log, process)
+        return
+    yield from _warnings(trial, log)
+    yield Finding("arguments", "works")
+    if not ready:
+        yield _stopped(trial, "start", log, process)
+        return
+    small = f", with {', '.join(differs)}" if differs else ""
+    yield Finding("start", "works", f"ready on generated weights{small}")
+    served = read(url, "/v1/models", key)["data"]
+    paths = list((read(url, "/openapi.json", key) or {}).get("paths", ()))
+    limit = min(
+        (each for each in (served[0].get("max_model_len"),) if isinstance(each, int)),
+        default=trial.checkpoint.positions or 1,
+    )
+    learned = trial.checkpoint.positions
+    # A limit beyond the learned positions fails at the first token behind them.
+    longest = min(limit, learned + 64 if learned and limit > learned else _PROMPT_TOKENS)
+    options = {
+        each.name: each.value for each in values.parsed(trial.arguments, values.releases()[-1])
+    }
+    for question in questions(
+        [each["id"] for each in served],
+        paths,
+        longest=max(longest - 2, 1),
+        special=_special_tokens(trial.checkpoint),
+        tools="--tool-call-parser" in options,
+        forced=False,
+    ):
+        progress(f"asking {question.kind}")
+        yield _answered(trial, question, url, key, process)
+
+
+def _stopped(trial: _Trial, step: str, log: str, process: Process) -> Finding:
+    rejected = next((line for line in log.splitlines() if line.startswith(_REJECTED)), None)
+    if rejected is not None:
+        text = json.loads(rejected.removeprefix(_REJECTED))
+        sentence = verdict.shortened(
+            verdict.validation_text(text) if "validation error" in text else text
+        )
+    elif process.exit_status is None:
+        sentence = f"vLLM does not answer after {_START_SECONDS:.0f} s; its last line: {verdict.sentence_of(log[-2000:])}"
+    else:
+        sentence = verdict.sentence_of(log)
+    return _finding(trial, step, sentence)
+
+
+def _finding(trial: _Trial, step: str, sentence: str) -> Finding:
+    if any(each in sentence.lower() for each in table(_TABLE)["cpu_only"]):
+        return Finding(step, "not judged", sentence)
+    path = verdict.path_of(sentence, trial.settings) or ("models", trial.name)
+    return Finding(step, "rejected", sentence, path)
+
+
+def _warnings(trial: _Trial, log: str) -> Iterator[Finding]:
+    """Variables that vLLM does not know are ignored with a warning."""
+    for line in log.splitlines():
+        if "Unknown vLLM environment variable" in line:
+            name = line.rpartition(" ")[2]
+            if name in trial.environment:
+                yield Finding(
+                    "environment",
+                    "works",
+                    f"vLLM ignores {name}: it does not know it",
+                    ("env", name),
+                )
+
+
+def _answered(trial: _Trial, question: Question, url: str, key: str, process: Process) -> Finding:
+    answer = ask(url, question, key)
+    if answer.status == 200:
+        return Finding(question.kind, "works")
+    said = answer.message
+    if answer.status in (0, 500) and (
+        process.exit_status is not None or "EngineCore" in said or not answer.status
+    ):
+        said = verdict.sentence_of(process.log.partition(_ACCEPTED)[2])
+    return _finding(trial, question.kind, verdict.shortened(said))
+
+
+def _special_tokens(checkpoint: Checkpoint) -> list[int]:
+    """The ids of the special tokens of the tokenizer."""
+    try:
+        document = json.loads((checkpoint.directory / "tokenizer.json").read_text(encoding="utf-8"))
+        return [each["id"] for each in document.get("added_tokens", ())]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _interpreter(program: str) -> Path:
+    """The interpreter of an installed Python program: the one next to it, or that of its first line.
+    Raises RequestError for another program.
+    """
+    path = Path(program).resolve()
+    if (neighbour := path.with_name("python")).exists():
+        return neighbour
+    with path.open("rb") as stream:
+        first = stream.readline(4096).decode(errors="replace").strip()
+    named = Path(first.removeprefix("#!").split(" ")[0])
+    if first.startswith("#!") and named.name.startswith("python"):
+        return named
+    raise RequestError(
+        f"{path} is not a program of Python. Name the vllm of an environment with vLLM's CPU build"
+        " in INFERPLAN_CPU_SERVER"
+    )
+
+
+def _settings(name: str, spec: VllmSpec) -> dict[verdict.Path, list[str]]:
+    """The settings of the model `name` by their path, each with its names and values in vLLM's
+    spelling.
+    """
+    base = ("models", name)
+    fields = {
+        (*base, to_camel(field)): [field, str(value)]
+        for field, value in spec.options(None).items()
+        if field in spec.model_fields_set
+    }
+    listed: dict[verdict.Path, list[str]] = {}
+    for each in values.parsed(spec.extra_args, values.releases()[-1]):
+        words = [
+            each.name.lstrip("-"),
+            each.key,
+            *re.findall(r"[A-Za-z0-9_]{3,}", each.value or ""),
+        ]
+        listed[(*base, "extraArgs", each.index)] = [word for word in words if word]
+    adapters = (
+        {(*base, "loraAdapters"): ["lora", *spec.lora_adapters]} if spec.lora_adapters else {}
+    )
+    variables = {(*base, "env", key): [key, str(value)] for key, value in spec.env.items()}
+    return {**fields, **listed, **adapters, **variables}

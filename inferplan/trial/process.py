@@ -1,0 +1,86 @@
+"""One engine as a process of its own group: its log, and its end with all its children."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+_END_SECONDS = 5.0
+_POLL_SECONDS = 0.1
+
+
+class Process:
+    """A started program; `log` is the file of all that it prints."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self._process = process
+        self._log = log
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def exit_status(self) -> int | None:
+        """The exit code, None while it runs."""
+        return self._process.poll()
+
+    def wait(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """True if `condition` holds within `seconds`, before the process ends."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if self.exit_status is not None or time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_SECONDS)  # an engine announces its readiness by answering alone
+        return True
+
+
+@contextmanager
+def started(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path
+) -> Iterator[Process]:
+    """Run `command` in `folder` with `environment` alone; end its whole group afterwards, also at
+    SIGTERM.
+    """
+    log = folder / "engine.log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            cwd=folder,
+            start_new_session=True,
+        )
+
+    def stop(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield Process(process, log)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()

@@ -1,0 +1,141 @@
+"""The questions of a trial to a server of the OpenAI protocol: one of each kind that its clients may
+send.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_ANSWER_TOKENS = 4
+_TEXT = "What is the answer?"
+_SILENCE_SECONDS = 120.0
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather of a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A call: its `kind` in words, the path and the body."""
+
+    kind: str
+    path: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The status and the text of an answer; the status is 0 if none came."""
+
+    status: int
+    text: str
+
+    @property
+    def message(self) -> str:
+        """The server's own sentence."""
+        try:
+            document = json.loads(self.text)
+        except ValueError:
+            return self.text.strip()
+        error = document.get("error", document) if isinstance(document, dict) else document
+        return str(error.get("message", error)) if isinstance(error, dict) else str(error)
+
+
+def ask(url: str, question: Question, key: str) -> Answer:
+    """Send `question` to the server at `url`."""
+    import urllib3
+
+    try:
+        answer = urllib3.request(
+            "POST",
+            f"{url}{question.path}",
+            json=question.body,
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=_SILENCE_SECONDS,
+            retries=False,
+        )
+    except urllib3.exceptions.HTTPError as error:
+        return Answer(0, f"no answer ({type(error).__name__})")
+    return Answer(answer.status, answer.data.decode(errors="replace"))
+
+
+def read(url: str, path: str, key: str) -> Any:
+    """The document at `path`; None if the server has none."""
+    import urllib3
+
+    try:
+        answer = urllib3.request(
+            "GET",
+            f"{url}{path}",
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=_SILENCE_SECONDS,
+            retries=False,
+        )
+        return json.loads(answer.data) if answer.status == 200 else None
+    except (urllib3.exceptions.HTTPError, ValueError):
+        return None
+
+
+def questions(
+    names: Sequence[str],
+    paths: Sequence[str],
+    *,
+    longest: int,
+    special: Sequence[int],
+    tools: bool,
+    forced: bool,
+) -> Iterator[Question]:
+    """The questions for the models `names`, of which the first is the base model, on a server with
+    the routes `paths`: the `longest` prompt in tokens, and the `special` tokens of the tokenizer.
+    """
+    base = names[0]
+    chat, text = "/v1/chat/completions", "/v1/completions"
+    messages = [{"role": "user", "content": _TEXT}]
+    if text in paths:
+        yield Question(
+            "a chat", chat, {"model": base, "messages": messages, "max_tokens": _ANSWER_TOKENS}
+        )
+        if tools:
+            body = {
+                "model": base,
+                "messages": messages,
+                "max_tokens": _ANSWER_TOKENS,
+                "tools": [_TOOL],
+            }
+            yield Question(
+                "a tool call", chat, {**body, "tool_choice": "required" if forced else "auto"}
+            )
+        for name in names[1:]:
+            yield Question(
+                f"adapter {name}",
+                text,
+                {"model": name, "prompt": _TEXT, "max_tokens": _ANSWER_TOKENS},
+            )
+        if special:
+            yield Question(
+                "every special token",
+                text,
+                {"model": base, "prompt": list(special), "max_tokens": 1},
+            )
+        yield Question(
+            f"a prompt of {longest} tokens",
+            text,
+            {"model": base, "prompt": [1] * longest, "max_tokens": 1},
+        )
+        return
+    for path, body in (
+        ("/v1/embeddings", {"input": _TEXT}),
+        ("/classify", {"input": _TEXT}),
+        ("/score", {"text_1": _TEXT, "text_2": _TEXT}),
+        ("/pooling", {"input": _TEXT}),
+        ("/v1/audio/transcriptions", None),
+    ):
+        if path in paths and body is not None:
+            yield Question(path.rpartition("/")[2], path, {"model": base, **body})
+            return
