@@ -29,7 +29,7 @@ TITLE = "vLLM"
 UNJUDGED = "CUDA graphs and kernels, memory of the accelerators, links between them, and speed"
 _TABLE = "trial/engines/vllm.toml"
 _PAYLOAD = Path(__file__).with_name("payload") / "vllm_trial.py"
-_START_SECONDS = 170.0
+_START_SECONDS = 600.0
 _ACCEPTED, _REJECTED = "trial: accepted", "trial: rejected "
 # The longest prompt: attention of a CPU is slow, and a limit beyond the learned positions shows
 # just behind them.
