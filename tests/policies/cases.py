@@ -182,6 +182,10 @@ def recording_of(listed: list[dict[str, Any]], stack: str = "test") -> Recording
                 dependencies=tuple(
                     urns[name] for name in each.get("dependencies", ()) if name in urns
                 ),
+                property_dependencies={
+                    key: tuple(urns[name] for name in names if name in urns)
+                    for key, names in each.get("property_dependencies", {}).items()
+                },
                 provider=each.get(
                     "provider",
                     urns.get("kubernetes/cluster", "")

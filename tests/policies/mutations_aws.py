@@ -12,6 +12,12 @@ def _clear_disks(template: Inputs) -> None:
         each.get("ebs", {})["encrypted"] = "false"
 
 
+def _without_taints(pool: Inputs) -> bool | None:
+    # A component of ours has the same name, and no template.
+    template = pool.get("spec", {}).get("template", {"spec": {}})
+    return None if template["spec"].pop("taints", None) else False
+
+
 def _many_machines(group: Inputs) -> bool | None:
     if group.get("capacityType") == "CAPACITY_BLOCK":
         return False
@@ -112,6 +118,7 @@ AWS: dict[str, tuple[Mutation, ...]] = {
                 and put("999", "spec", "limits", "nodes")(r) is None
             ),
         ),
+        Mutation("pool without a taint", ("accelerator-require-pool-taint",), _without_taints),
     ),
     "NodeGroup": (
         Mutation("many machines", ("stack-limit-spend",), _many_machines),

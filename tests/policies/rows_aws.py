@@ -244,7 +244,21 @@ ROWS = (
         "SecurityGroup/efa",
         "ingress",
         [{"protocol": "tcp", "fromPort": 8000, "toPort": 8000, "cidrBlocks": ["0.0.0.0/0"]}],
-        [{"protocol": "tcp", "fromPort": 443, "toPort": 443, "cidrBlocks": ["0.0.0.0/0"]}],
+        [{"protocol": "tcp", "fromPort": 443, "toPort": 443, "cidrBlocks": ["10.0.0.0/8"]}],
         PASS,
+        more=(
+            (
+                [{"protocol": "tcp", "fromPort": 443, "toPort": 443, "cidrBlocks": ["0.0.0.0/0"]}],
+                REFUSED,
+            ),
+        ),
+    ),
+    Row(
+        "accelerator-require-pool-taint",
+        "NodePool/gpu",
+        "spec.template.spec.taints",
+        [{"key": "nvidia.com/gpu", "effect": "PreferNoSchedule"}],
+        [{"key": "acme.example/gpu", "effect": "NoExecute"}],
+        REFUSED,
     ),
 )

@@ -716,6 +716,13 @@ ROWS = (
     row("pod-restrict-reach", f"{POD}.nodeName", "n1", "", PASS),
     row(
         "pod-restrict-reach",
+        f"{POD}.nodeSelector",
+        {"node-role.kubernetes.io/control-plane": ""},
+        {"node-role.kubernetes.io/worker": ""},
+        PASS,
+    ),
+    row(
+        "pod-restrict-reach",
         f"{POD}.tolerations",
         [{"operator": "Exists"}],
         [{"key": "nvidia.com/gpu", "operator": "Exists"}],

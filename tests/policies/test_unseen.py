@@ -44,15 +44,16 @@ def test_the_base_of_the_set_is_blocked_by_nothing_but_its_missing_version():
     assert {rule for rule, *_ in base_violations()} == {"namespace-require-pod-security"}
 
 
-def test_the_base_of_the_search_platform_passes():
-    assert not violations(load("plain-3")["base"])
+@pytest.mark.parametrize("name", ["plain-3", "plain-4"])
+def test_the_base_of_another_platform_passes(name):
+    assert not violations(load(name)["base"])
 
 
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.full)])
 def test_resources_of_a_strangers_program(step):
     """Of every third case, and in the whole suite of all."""
     cases = plain()["cases"]
-    assert len(cases) > 380
+    assert len(cases) > 450
     outcomes = {each["id"]: (each, plain_outcome(each)) for each in cases[::step]}
     wrong = {
         name: one.words

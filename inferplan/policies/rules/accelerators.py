@@ -1,11 +1,13 @@
 """Requests for accelerators, and what they need from a pod."""
 
 import re
+from collections.abc import Sequence
 
-from inferplan.kube.names import HUGEPAGES, RESOURCE_VENDORS
+from inferplan.hardware.machines import ec2_devices
+from inferplan.kube.names import HUGEPAGES, RESOURCE_VENDORS, vendor_of
 from inferplan.kube.pod_templates import RAY_CLUSTERS
 from inferplan.policies.engine.fields import Field
-from inferplan.policies.engine.resource import Stack
+from inferplan.policies.engine.resource import Resource, Stack, objects
 from inferplan.policies.engine.rule import (
     Parameters,
     Violations,
@@ -51,6 +53,40 @@ def accelerator_disallow_in_preheat(pod: PodTemplate, parameters: Parameters) ->
             violation(each, f"claims a device in a {pod.resource.short_kind}")
             for each in pod.at("resourceClaims").each()
         )
+
+
+@resource_rule(objects("kubernetes:karpenter.sh:NodePool"))
+def accelerator_require_pool_taint(pool: Resource, _: Parameters) -> Violations:
+    template = pool.at("spec", "template", "spec")
+    if _grows_accelerators(pool, template) and not any(
+        each.at("effect").text() in ("NoSchedule", "NoExecute")
+        for each in template.at("taints").each()
+    ):
+        yield violation(template.at("taints"), "keeps no pod without accelerators away")
+
+
+def _grows_accelerators(pool: Resource, template: Field) -> bool:
+    """True if each node of a pool of Karpenter has accelerators: by its limits, its instance types
+    or families, or a requirement on the number or name of them.
+    """
+    if any(vendor_of(name) for name, _ in pool.at("spec", "limits").entries()):
+        return True
+    for each in template.at("requirements").each():
+        key = each.at("key").text().rpartition("/")[2]
+        if each.at("operator").text() not in ("In", "Exists", "Gt"):
+            continue
+        if key.startswith(("instance-gpu-", "instance-accelerator-")) or (
+            key in ("instance-type", "instance-family")
+            and _have_accelerators(each.at("values").texts())
+        ):
+            return True
+    return False
+
+
+def _have_accelerators(names: Sequence[str]) -> bool:
+    """True if all `names` of EC2 types or families have accelerators."""
+    families = {name.partition(".")[0] for name, (resource, _) in ec2_devices().items() if resource}
+    return bool(names) and all(each.partition(".")[0] in families for each in names)
 
 
 @resource_rule(CONTAINERS)

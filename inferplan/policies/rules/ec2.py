@@ -1,14 +1,17 @@
 """EC2 networks, instances and volumes, and EFS file systems."""
 
+import re
+from collections.abc import Collection, Iterable
 from itertools import chain
 
 from inferplan.policies.engine.fields import Field
-from inferplan.policies.engine.resource import Resource, objects
+from inferplan.policies.engine.resource import Resource, Stack, objects
 from inferplan.policies.engine.rule import (
     Parameters,
     Violations,
     is_set,
     resource_rule,
+    stack_rule,
     violation,
     violations,
 )
@@ -26,19 +29,48 @@ FIREWALLS = (
     *("aws:vpc:SecurityGroupIngressRule", "aws:eks:NodeGroup"),
 )
 INSTANCES = ("aws:ec2:LaunchTemplate", "aws:ec2:Instance")
+_ANNOTATIONS = (
+    ("Ingress", "networking.k8s.io", "alb.ingress.kubernetes.io/security-groups"),
+    ("Service", "core", "service.beta.kubernetes.io/aws-load-balancer-security-groups"),
+)
+# By kind, where a load balancer names its groups, and the property that depends on them.
+_BALANCERS = (
+    *(
+        (f"aws:{each}:LoadBalancer", ("securityGroups", "*"), "securityGroups")
+        for each in ("lb", "alb", "elb")
+    ),
+    (
+        "kubernetes:gateway.k8s.aws:LoadBalancerConfiguration",
+        ("spec", "securityGroups", "*"),
+        "spec",
+    ),
+    *(
+        (f"kubernetes:{package}:{kind}", ("metadata", "annotations", key), "metadata")
+        for kind, package, key in _ANNOTATIONS
+    ),
+)
 BLOCKS = ("cidrBlocks", "ipv6CidrBlocks", "cidrIpv4", "cidrIpv6", "cidrBlock", "ipv6CidrBlock")
 
 
-@resource_rule(objects(*FIREWALLS))
-def ec2_disallow_open_ingress(group: Resource, parameters: Parameters) -> Violations:
-    if group.short_kind == "NodeGroup":
-        remote = group.at("remoteAccess")
-        if remote.at("ec2SshKey").text() and not remote.at("sourceSecurityGroupIds").texts():
-            yield violation(
-                remote.at("sourceSecurityGroupIds"),
-                "is not set, so EKS opens port 22 to the internet",
-            )
-        return
+@stack_rule
+def ec2_disallow_open_ingress(stack: Stack, parameters: Parameters) -> Violations:
+    for group in stack.of(*FIREWALLS):
+        with stack.unreadable:
+            if group.short_kind == "NodeGroup":
+                remote = group.at("remoteAccess")
+                if (
+                    remote.at("ec2SshKey").text()
+                    and not remote.at("sourceSecurityGroupIds").texts()
+                ):
+                    yield violation(
+                        remote.at("sourceSecurityGroupIds"),
+                        "is not set, so EKS opens port 22 to the internet",
+                    )
+            else:
+                yield from _opened(stack, group, parameters["ports"])
+
+
+def _opened(stack: Stack, group: Resource, ports: Collection[str]) -> Violations:
     if group.short_kind == "NetworkAclRule" and (
         group.at("egress").flag() or group.at("ruleAction").text().lower() != "allow"
     ):
@@ -49,22 +81,49 @@ def ec2_disallow_open_ingress(group: Resource, parameters: Parameters) -> Violat
         else iter([group.root])
     )
     # Two rules for the two halves of the internet open all of it.
-    blocks: list[tuple[Field, Network]] = []
+    blocks: list[tuple[Field, Network, bool]] = []
     for rule in rules:
         if group.short_kind == "SecurityGroupRule" and rule.at("type").text() != "ingress":
             continue
-        if not (
-            rule.at("fromPort").text() == rule.at("toPort").text()
-            and rule.at("toPort").text() in parameters["ports"]
-        ):
-            blocks += [
-                (rule.at(name), block_of(each)) for name in BLOCKS for each in rule.at(name).items()
-            ]
-    if is_internet(block for _field, block in blocks):
+        port = rule.at("toPort").text()
+        of_balancer = rule.at("fromPort").text() == port and port in ports
+        blocks += [
+            (rule.at(name), block_of(each), of_balancer)
+            for name in BLOCKS
+            for each in rule.at(name).items()
+        ]
+    if is_internet(block for _, block, _ in blocks) and (
+        is_internet(block for _, block, of_balancer in blocks if not of_balancer)
+        or not _guards_balancer(stack, group)
+    ):
         yield from (
             violation(field, "opens the group to the internet")
-            for field in dict.fromkeys(field for field, _block in blocks)
+            for field in dict.fromkeys(field for field, _, _ in blocks)
         )
+
+
+def _guards_balancer(stack: Stack, group: Resource) -> bool:
+    """True if `group`, or the group of a rule, belongs to a load balancer of the stack, by its URN,
+    id or name. An ACL guards a subnet.
+    """
+    if group.short_kind == "NetworkAclRule":
+        return True
+    key = "securityGroupId"
+    urns = {group.urn, *_sources(group, key)}
+    names = {group.at(each).text() for each in (key, "name") if not group.at(each).unknown}
+    for kind, path, source in _BALANCERS:
+        for balancer in stack.of(kind):
+            if urns & {*_sources(balancer, source)}:
+                return True
+            texts = (each.text() for each in balancer.select(*path) if not each.unknown)
+            if any(name and name in re.split(r"[ ,]+", text) for text in texts for name in names):
+                return True
+    return False
+
+
+def _sources(resource: Resource, key: str) -> Iterable[str]:
+    sources = resource.property_dependencies.get(key)
+    return resource.dependencies if sources is None else sources
 
 
 @resource_rule(objects(*INSTANCES, "aws:ebs:Volume", "aws:eks:NodeGroup"))

@@ -48,6 +48,10 @@ API_AUDIENCES = (
 )
 TOKEN_SECRET = re.compile(r"-token-[a-z0-9]{5}\Z")
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+_NODE_TERMS = (
+    ("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", "*"),
+    ("preferredDuringSchedulingIgnoredDuringExecution", "*", "preference"),
+)
 SYSTEM_PRIORITIES = ("system-node-critical", "system-cluster-critical")
 # A path in the pod, the problem, and when a value causes it.
 SETTINGS = (
@@ -157,6 +161,19 @@ def pod_require_spread(stack: Stack, _: Parameters) -> Violations:
                     )
 
 
+def _selectors(pod: PodTemplate) -> Iterator[Field]:
+    """The parts of a pod that select nodes of the control plane."""
+    for key in CONTROL_PLANE:
+        if not pod.at("nodeSelector", key).absent:
+            yield pod.at("nodeSelector", key)
+    affinity = pod.at("affinity", "nodeAffinity")
+    for path in _NODE_TERMS:
+        for expression in affinity.select(*path, "matchExpressions", "*"):
+            wants = expression.at("operator").text() in ("Exists", "In")
+            if wants and expression.at("key").text() in CONTROL_PLANE:
+                yield expression
+
+
 @resource_rule(PODS)
 def pod_restrict_reach(pod: PodTemplate, parameters: Parameters) -> Violations:
     yield from (
@@ -172,6 +189,8 @@ def pod_restrict_reach(pod: PodTemplate, parameters: Parameters) -> Violations:
             )
         elif key.text() in CONTROL_PLANE:
             yield violation(key, "lets the pod run on the control plane")
+    for selector in _selectors(pod):
+        yield violation(selector, "sends the pod to the control plane")
     mounts = (
         each
         for container in pod.containers

@@ -45,8 +45,8 @@ def load(name: str) -> Any:
 
 @cache
 def plain() -> Mapping[str, Any]:
-    first, third = load("plain"), load("plain-3")
-    own = ({**each, "base": third["base"]} for each in third["cases"])
+    first, others = load("plain"), (load("plain-3"), load("plain-4"))
+    own = ({**each, "base": other["base"]} for other in others for each in other["cases"])
     return {**first, "cases": [*first["cases"], *load("plain-2")["cases"], *own]}
 
 
@@ -82,7 +82,11 @@ def resources_of(case: Mapping[str, Any]) -> dict[str, Any]:
             **base[case["of"]],
             "props": edited(base[case["of"]]["props"], case["set"]),
         }
-    return base | case.get("add", {})
+    return {
+        name: each
+        for name, each in (base | case.get("add", {})).items()
+        if name not in case.get("drop", ())
+    }
 
 
 def violations(resources: Mapping[str, Any]) -> set[tuple[str, str, str]]:
