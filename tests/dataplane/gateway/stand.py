@@ -75,7 +75,7 @@ def release(binary: str) -> tuple[int, ...]:
 def js_module(binary: str) -> str:
     """The file of nginx's JavaScript module; "" if this nginx was built with it."""
     built = subprocess.run([binary, "-V"], check=True, capture_output=True, text=True).stderr
-    if "/njs-" in built:
+    if "njs-" in built:
         return ""
     debian = "/usr/lib/nginx/modules/ngx_http_js_module.so"
     return os.environ.get("INFERPLAN_NJS_MODULE", debian)
