@@ -14,13 +14,17 @@ from inferplan.hardware.prices import price_list
 from inferplan.kube.durations import milliseconds_of
 from inferplan.kube.facts import Subjects
 from inferplan.kube.paths import mapping
+from inferplan.kube.quantity import bytes_of
 from inferplan.predict.batches import Replica, Speed
 from inferplan.predict.library import MEASURE, Band, Memory, UnknownSpeedError, band_of, kernels
+from inferplan.predict.memory import memory_of, tokens_of
 from inferplan.predict.profiles import Measured, differences, key_of, load, measured
 
 if TYPE_CHECKING:
     from inferplan.predict.traces import Trace
 
+# Weights of fewer bytes than this share of the layers are quantized.
+_QUANTIZED = 0.8
 Source = Literal["predicted", "measured", "unknown"]
 
 
@@ -122,7 +126,43 @@ def forecast(
             facts | {"reason": f"{stale}The figures are predicted" if stale else ""},
         )
     except UnknownSpeedError as error:
-        return Forecast(**facts, source="unknown", reason=f"{stale}{error}")
+        return Forecast(**facts, source="unknown", reason=f"{stale}{error}", **_held(model, pool))
+
+
+def _held(model: Mapping[str, Any], pool: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of the memory, and what does not fit it, where the speed is unknown."""
+    known = memory_of(model, pool) if pool.get("accelerator") else None
+    if known is None:
+        return {}
+    memory, tokens = known
+    fatal, problems = _fit(memory, tokens, mapping(model, "batching"))
+    return {"memory": memory, "fatal": fatal, "problems": problems}
+
+
+def _fit(
+    memory: Memory, tokens: int, batching: Mapping[str, Any], longest: int = 0
+) -> tuple[str, tuple[str, ...]]:
+    """The reason why the weights do not fit, or the problems of the context and of requests of
+    `longest` tokens.
+    """
+    if tokens <= 0:
+        return (
+            f"the weights take {_gib(memory.weights)} of the {_gib(memory.capacity)} of an"
+            " accelerator, which leaves no KV cache. Raise tensorParallelSize, use a larger"
+            " accelerator, or quantized weights"
+        ), ()
+    context, problems = batching.get("contextLength"), []
+    if context is not None and context > tokens:
+        problems.append(
+            f"contextLength {context:,} is more than the {tokens:,} tokens that the KV cache holds:"
+            " the engine does not start"
+        )
+    if longest > min(context or longest, tokens):
+        problems.append(
+            f"a request of {longest:,} tokens does not fit: prompts and answers may have"
+            f" {min(context or tokens, tokens):,}"
+        )
+    return "", tuple(problems)
 
 
 def _measured(
@@ -231,14 +271,17 @@ def replica_of(
         cache_type=batching.get("cacheType"),
     )
     memory = steps.memory(batching["maxTokensPerStep"])
-    resident = memory.weights + memory.other
-    share = batching["memoryShare"]
-    room = (
-        (memory.capacity - resident) * share
-        if batching.get("ofFree")
-        else memory.capacity * share - resident
-    )
-    tokens = int(room // memory.per_token)
+    stated, split = mapping(model, "weights").get("size"), batching["tensorParallelSize"]
+    split *= batching["pipelineParallelSize"]
+    if stated and bytes_of(stated) < _QUANTIZED * memory.weights * split:
+        raise UnknownSpeedError(
+            f"the weights have {_gib(bytes_of(stated))}, and the layers of {steps.model} in the type"
+            f" of the measured kernels {_gib(memory.weights * split)}",
+            f"State quantization, or correct weights.size. {MEASURE}",
+        )
+    if not memory.per_token:
+        raise UnknownSpeedError(f"the library knows no KV cache of {steps.model}", MEASURE)
+    tokens = tokens_of(memory, batching)
     own = traffic.input_tokens - traffic.cached_tokens + traffic.output_tokens // 2
     slots = max(1, min((tokens - traffic.cached_tokens) // max(own, 1), batching["maxSequences"]))
     limits = {"slots": slots, "tokens_per_step": batching["maxTokensPerStep"]}
@@ -254,32 +297,21 @@ def _predicted(
     model: Mapping[str, Any], pool: Mapping[str, Any], traffic: Traffic, facts: Mapping[str, Any]
 ) -> Forecast:
     replica, memory, tokens = replica_of(model, pool, traffic)
-    context = mapping(model, "batching").get("contextLength")
     longest = traffic.input_tokens + traffic.output_tokens
     facts = {**facts, "source": "predicted", "basis": replica.steps.basis, "memory": memory}
-    if tokens <= 0:
-        fatal = (
-            f"the weights take {_gib(memory.weights)} of the {_gib(memory.capacity)} of an"
-            " accelerator, which leaves no KV cache"
-        )
-        fatal += ". Raise tensorParallelSize, use a larger accelerator, or quantized weights"
+    fatal, problems = _fit(memory, tokens, mapping(model, "batching"), longest)
+    if fatal:
         return Forecast(**facts, traffic=traffic, sequences=0, fatal=fatal)
-    problems = []
-    if context is not None and context > tokens:
-        problems.append(
-            f"contextLength {context:,} is more than the {tokens:,} tokens that the KV cache holds:"
-            " the engine does not start"
-        )
-    if longest > min(context or longest, tokens):
-        problems.append(
-            f"a request of {longest:,} tokens does not fit: prompts and answers may have"
-            f" {min(context or tokens, tokens):,}"
-        )
     figures = _figures(replica, model, pool, traffic, facts)
     band = band_of(replica.steps.framework, replica.steps.system)
-    return Forecast(
-        **facts, **figures, sequences=replica.slots, band=band, problems=tuple(problems)
-    )
+    used = figures["utilization"]
+    if used < 1 <= used * (1 + band.capacity):
+        doubt = (
+            f"utilization is {used:.0%}, and the predicted capacity errs by up to"
+            f" {band.capacity:.0%}: the replicas may be overloaded. Add one, or measure it"
+        )
+        problems = (*problems, doubt)
+    return Forecast(**facts, **figures, sequences=replica.slots, band=band, problems=problems)
 
 
 def hourly_price(model: Mapping[str, Any], pool: Mapping[str, Any]) -> Decimal | None:

@@ -149,9 +149,11 @@ class Kernels:
 
     def _compile(self) -> Any:
         logging.getLogger(_MODULE).setLevel(logging.CRITICAL)
-        from aiconfigurator_core.sdk import perf_database
+        from aiconfigurator_core.sdk import perf_database, utils
         from aiconfigurator_core.sdk.engine import EngineHandle
 
+        # It would ask a hub for what it lacks, with the token of this shell.
+        utils._download_hf_json = self._not_in_library  # noqa: SLF001 - the library has no switch for it
         # The library reads its tables of systems again for each model, in pure Python: half of the
         # time of a plan.
         fast = {
@@ -162,6 +164,12 @@ class Kernels:
         self.data = perf_database.resolve_query_version(self.system, self.framework, "current")
         return EngineHandle.compile(
             self.model, self.system, self.framework, **self._parallel, **self._quantized
+        )
+
+    def _not_in_library(self, model: str, *_: object, **__: object) -> None:
+        raise UnknownSpeedError(
+            f"aiconfigurator {_version()} has no measured kernels for the layers of {model}",
+            MEASURE,
         )
 
     @property
@@ -252,11 +260,12 @@ kernels = cache(Kernels)
 @dataclass(frozen=True, kw_only=True)
 class Band:
     """Relative errors that 80% of `comparisons` measurements kept; `exact` is False if none was on
-    this accelerator.
+    this accelerator. `capacity` is that of the largest throughput.
     """
 
     ttft: float
     itl: float
+    capacity: float
     comparisons: int
     exact: bool
 

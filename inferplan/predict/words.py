@@ -23,8 +23,6 @@ def row(each: Forecast) -> tuple[str, ...]:
     """The figures of one model; times keep the percentile of its objective, tokens per second are
     of the answers of one replica.
     """
-    if each.source == "unknown":
-        return (each.model, *(UNKNOWN,) * (len(COLUMNS) - 1))
     memory, speed = each.memory, each.speed
     parts = UNKNOWN
     if memory is not None:
@@ -32,6 +30,8 @@ def row(each: Forecast) -> tuple[str, ...]:
         parts = (
             f"{_gib(memory.weights)} weights, {_gib(left)} KV cache of {_gib(memory.capacity)} GiB"
         )
+    if each.source == "unknown":
+        return (each.model, parts, *(UNKNOWN,) * (len(COLUMNS) - 2))
     state = "does not fit" if each.fatal else "overloaded"
     times = (state, state) if speed is None else (seconds(speed.ttft), seconds(speed.itl))
     return (
@@ -40,10 +40,17 @@ def row(each: Forecast) -> tuple[str, ...]:
         UNKNOWN if each.sequences is None else f"{each.sequences:,}",
         *times,
         UNKNOWN if each.tokens_per_second is None else f"{each.tokens_per_second:,.0f}",
-        UNKNOWN if each.utilization is None else f"{each.utilization:.0%}",
+        _share(each),
         "no price" if each.dollars is None else f"${each.dollars:,.2f}",
         each.source,
     )
+
+
+def _share(each: Forecast) -> str:
+    if each.utilization is None:
+        return UNKNOWN
+    band = "" if each.band is None else f" ± {each.utilization * each.band.capacity:.0%}"
+    return f"{each.utilization:.0%}{band}"
 
 
 def notes(forecasts: Sequence[Forecast]) -> Iterator[str]:
@@ -71,7 +78,8 @@ def error_of(each: Forecast) -> str:
     where = "on this accelerator" if each.band.exact else "on any accelerator"
     return (
         f"; of {each.band.comparisons} published measurements {where}, 80% were within"
-        f" {each.band.ttft:.0%} of TTFT and {each.band.itl:.0%} of ITL"
+        f" {each.band.ttft:.0%} of TTFT, {each.band.itl:.0%} of ITL and {each.band.capacity:.0%} of"
+        " the throughput"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a trial is about, for every engine."""
+"""The subject of a trial, for every engine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -50,9 +50,12 @@ def sentence_of(log: str) -> str:
             if "validation error" in text:
                 text = validation_text("\n".join(lines[number : number + 20]))
             return shortened(text)
-    for line in lines:
+    for number, line in enumerate(lines):
         if match := _USAGE.match(line):
-            return shortened(match["message"].removeprefix("error: "))
+            text = match["message"].removeprefix("error: ")
+            if "validation error" in text:
+                text = f"{text}: {validation_text(chr(10).join(lines[number + 1 : number + 20]))}"
+            return shortened(text)
     return shortened(next((line for line in reversed(lines) if line.strip()), "it printed nothing"))
 
 

@@ -213,7 +213,8 @@ def _stopped(trial: _Trial, step: str, log: str, process: Process) -> Finding:
     return _finding(trial, step, sentence)
 
 
-def _finding(trial: _Trial, step: str, sentence: str) -> Finding:
+def _finding(trial: _Trial, step: str, said: str) -> Finding:
+    sentence = re.sub(r"/\S*inferplan-trial-[^/\s]+/model", str(trial.checkpoint.directory), said)
     if any(each in sentence.lower() for each in table(_TABLE)["cpu_only"]):
         return Finding(step, "not judged", sentence)
     path = verdict.path_of(sentence, trial.settings) or ("models", trial.name)
@@ -300,7 +301,9 @@ def _settings(name: str, spec: VllmSpec) -> dict[verdict.Path, list[str]]:
         ]
         listed[(*base, "extraArgs", each.index)] = [word for word in words if word]
     adapters = (
-        {(*base, "loraAdapters"): ["lora", *spec.lora_adapters]} if spec.lora_adapters else {}
+        {(*base, "loraAdapters"): ["lora", *spec.lora_adapters, *spec.lora_adapters.values()]}
+        if spec.lora_adapters
+        else {}
     )
     variables = {(*base, "env", key): [key, str(value)] for key, value in spec.env.items()}
     return {**fields, **listed, **adapters, **variables}

@@ -19,6 +19,10 @@ from inferplan.predict.library import Kernels, UnknownSpeedError, kernels
 
 _FEWEST = 5
 """Comparisons on one accelerator below which the band is that of all."""
+_LEAST_CAPACITY = 0.15
+"""The least error of a throughput: the load tests are of few clients, and servers at their limit
+are slower than the sum of their steps.
+"""
 _ROUNDS = 30
 _TITLE = "## Accuracy"
 _MEASUREMENTS = Path(__file__).with_name("measurements.csv")
@@ -32,6 +36,7 @@ class Comparison:
     row: dict[str, str]
     ttft: float = 0.0
     itl: float = 0.0
+    capacity: float = 0.0
     band: str = ""
     unknown: str = ""
 
@@ -59,7 +64,10 @@ def _comparison(row: dict[str, str], steps: Kernels) -> Comparison:
     lengths = {"prompt": int(row["input"]), "answer": int(row["output"])}
     replica = Replica(steps=steps, cached=0, slots=clients, tokens_per_step=8192, **lengths)
     speed = closed(replica, clients)
+    # What the clients got in a second, which plans call the capacity of so many slots.
+    hold = (float(row["ttft_ms"]) + (replica.answer - 1) * float(row["itl_ms"])) / 1000
     errors = {
+        "capacity": replica.capacity * hold / clients - 1,
         "ttft": speed.ttft * 1000 / float(row["ttft_ms"]) - 1,
         "itl": speed.itl * 1000 / float(row["itl_ms"]) - 1,
     }
@@ -88,8 +96,8 @@ def closed(replica: Replica, clients: int) -> Speed:
     return Speed(ttft=ttft, itl=itl, running=running)
 
 
-def bands(found: list[Comparison]) -> dict[str, tuple[float, float, int]]:
-    """The errors of TTFT and ITL that 80% of the comparisons kept, and their number: of each
+def bands(found: list[Comparison]) -> dict[str, tuple[float, float, float, int]]:
+    """The errors of TTFT, ITL and capacity that 80% of the comparisons kept, and their number: of each
     accelerator with enough, and of all.
     """
     groups: dict[str, list[Comparison]] = defaultdict(list)
@@ -101,6 +109,7 @@ def bands(found: list[Comparison]) -> dict[str, tuple[float, float, int]]:
         name: (
             _kept([abs(each.ttft) for each in group]),
             _kept([abs(each.itl) for each in group]),
+            max(_kept([abs(each.capacity) for each in group]), _LEAST_CAPACITY),
             len(group),
         )
         for name, group in sorted(groups.items())
@@ -123,8 +132,8 @@ def page(found: list[Comparison]) -> Iterator[str]:
         "wheel of aiconfigurator-core 0.12.0 publishes with date and image, by their id; kernels are measured one by one, and no formula "
         "is fitted to them except the 20 ms of a request outside of the engine.\n"
     )
-    yield "| measurement | accelerator | engine | model | workload | TTFT measured, predicted | ITL measured, predicted |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| measurement | accelerator | engine | model | workload | TTFT measured, predicted | ITL measured, predicted | throughput |"
+    yield "|---|---|---|---|---|---|---|---|"
     for each in found:
         row = each.row
         load = f"{row['input']} in, {row['output']} out, {row['clients']} clients"
@@ -136,15 +145,19 @@ def page(found: list[Comparison]) -> Iterator[str]:
         )
         source = f"{link}, {row['id']}"
         times = (
-            [_cell(row["ttft_ms"], each.ttft), _cell(row["itl_ms"], each.itl)]
+            [
+                _cell(row["ttft_ms"], each.ttft),
+                _cell(row["itl_ms"], each.itl),
+                f"{each.capacity:+.0%}",
+            ]
             if not each.unknown
-            else [f"unknown: {each.unknown}", ""]
+            else [f"unknown: {each.unknown}", "", ""]
         )
         quantization = f" {row['quantization']}" if row["quantization"] else ""
-        yield f"| {source} | {accelerators} | {row['version']} | {row['model']}{quantization} | {load} | {times[0]} | {times[1]} |"
-    yield "\n| accelerator | measurements | 80% within, TTFT | 80% within, ITL |\n|---|---|---|---|"
-    for name, (ttft, itl, count) in bands(found).items():
-        yield f"| {name} | {count} | {ttft:.0%} | {itl:.0%} |"
+        yield f"| {source} | {accelerators} | {row['version']} | {row['model']}{quantization} | {load} | {times[0]} | {times[1]} | {times[2]} |"
+    yield "\n| accelerator | measurements | 80% within, TTFT | 80% within, ITL | 80% within, throughput |\n|---|---|---|---|---|"
+    for name, (ttft, itl, capacity, count) in bands(found).items():
+        yield f"| {name} | {count} | {ttft:.0%} | {itl:.0%} | {capacity:.0%} |"
 
 
 def _cell(measured: str, error: float) -> str:
@@ -160,8 +173,9 @@ def texts(found: list[Comparison]) -> dict[Path, str]:
     lines = [
         "# Written by `python -m tests.unit.predict.accuracy`; docs/prediction.md has the comparisons."
     ]
-    for name, (ttft, itl, count) in bands(found).items():
-        lines += [f"[bands.{name}]", f"ttft = {ttft}", f"itl = {itl}", f"comparisons = {count}", ""]
+    for name, (ttft, itl, capacity, count) in bands(found).items():
+        lines += [f"[bands.{name}]", f"ttft = {ttft}", f"itl = {itl}"]
+        lines += [f"capacity = {capacity}", f"comparisons = {count}", ""]
     return {
         document: text[:start].rstrip() + "\n\n" + "\n".join(page(found)) + "\n",
         _ROOT / "inferplan" / "predict" / "data" / "bands.toml": "\n".join(lines).rstrip() + "\n",

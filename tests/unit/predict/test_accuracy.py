@@ -4,6 +4,8 @@ the comparisons have.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.unit.predict.facts import library
@@ -19,6 +21,10 @@ def test_the_page_and_the_bands_are_those_of_the_measurements():
     assert (
         sum(not each.unknown and "not recorded" not in each.row["version"] for each in found) >= 20
     )
-    assert all(each.row["link"].startswith("https://") for each in found)
+    # A source is a page, or a package with its version.
+    assert all(
+        each.row["link"].startswith("https://") or re.search(r" [0-9]+\.[0-9]+", each.row["link"])
+        for each in found
+    )
     for path, text in texts(found).items():
         assert path.read_text(encoding="utf-8") == text, "run python -m tests.unit.predict.accuracy"
