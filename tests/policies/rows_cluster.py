@@ -101,6 +101,14 @@ ROWS = (
         REFUSED,
     ),
     Row(
+        "network-require-ingress-host",
+        "Ingress/gateway",
+        "spec.defaultBackend",
+        {"service": {"name": "gateway", "port": {"number": 8080}}},
+        None,
+        PASS,
+    ),
+    Row(
         "network-require-tls",
         "Ingress/gateway",
         "spec.tls",

@@ -723,6 +723,33 @@ ROWS = (
     ),
     row(
         "pod-restrict-reach",
+        f"{POD}.affinity.nodeAffinity",
+        {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": "node-role.kubernetes.io/master", "operator": "Exists"}
+                        ]
+                    }
+                ]
+            }
+        },
+        {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": "node-role.kubernetes.io/master", "operator": "DoesNotExist"}
+                        ]
+                    }
+                ]
+            }
+        },
+        PASS,
+    ),
+    row(
+        "pod-restrict-reach",
         f"{POD}.tolerations",
         [{"operator": "Exists"}],
         [{"key": "nvidia.com/gpu", "operator": "Exists"}],

@@ -384,6 +384,15 @@ ROWS = (
         REFUSED,
     ),
     Row(
+        "s3-require-encryption",
+        "BucketServerSideEncryptionConfiguration/weights",
+        "bucket",
+        "acme-weight",
+        "acme-weights",
+        REFUSED,
+        unknown=REFUSED,
+    ),
+    Row(
         "s3-disallow-expiring-weights",
         "BucketLifecycleConfiguration/weights",
         "rules[0]",

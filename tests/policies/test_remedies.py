@@ -173,6 +173,17 @@ def test_every_rule_has_a_fix_or_a_reason_why_not():
     assert {rule for rule, _ in BAD.values()} == set(all_rules())
 
 
+def test_a_case_applies_every_step_of_every_remedy():
+    applied = {
+        (rule, repr(step))
+        for rule, listed in BAD.values()
+        for outcome in check_stack(stack_of(recording_of(listed)), only(rule)).violations
+        for step, _ in steps_for(outcome)
+    }
+    every = {(rule, repr(step)) for rule in all_rules() for step in fix_of(rule)}
+    assert every - applied == set()
+
+
 ANY_FIELD = ("aws-restrict-settings", "object-restrict-settings")
 """Rules on many fields, which say which in each violation."""
 

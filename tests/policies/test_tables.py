@@ -17,7 +17,8 @@ from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Level
 from inferplan.policies.engine.settings import Settings
 from inferplan.tables import table
-from tests.policies.cases import PASS, REFUSED, UNJUDGED, keys_of, put
+from tests.policies.analyzer import analyze, configure, pack
+from tests.policies.cases import PASS, REFUSED, UNJUDGED, keys_of, label, put, recording_of
 
 TABLES = {"aws_settings": "aws-restrict-settings", "object_settings": "object-restrict-settings"}
 ROWS = [(name, row) for name in TABLES for row in table(f"policies/rules/{name}.toml")["row"]]
@@ -74,8 +75,13 @@ def values_of(row: dict[str, Any]) -> tuple[Any, Any]:
     )
 
 
-def told(table: str, row: dict[str, Any], value: Any, kind: str) -> str:
+def type_of(kind: str) -> str:
     package, module, name = kind.split(":")
+    return f"{package}:{module}/v1:{name.replace('*', 'Claim')}"
+
+
+def inputs_with(row: dict[str, Any], value: Any) -> tuple[dict[str, Any], str]:
+    """The inputs of a resource with `value` at the place of `row`, and the path of that place."""
     inputs: dict[str, Any] = {}
     path = row["path"].replace(".*", "[0]")
     for at, allowed in row.get("when", {}).items():
@@ -88,8 +94,13 @@ def told(table: str, row: dict[str, Any], value: Any, kind: str) -> str:
         made(inputs, keys_of(path), value)
     if "each" in row:
         inputs = {row["each"]: [{"note": "another item"}, inputs]}
+    return inputs, path
+
+
+def told(table: str, row: dict[str, Any], value: Any, kind: str) -> str:
+    inputs, path = inputs_with(row, value)
     resource = Resource(
-        type=f"{package}:{module}/v1:{name.replace('*', 'Claim')}",
+        type=type_of(kind),
         urn="urn:pulumi:s::p::t::n",
         name="n",
         inputs=inputs,
@@ -139,6 +150,30 @@ def test_a_row_tells_wrong_values_from_right_ones(table, row):
             else PASS
         )
         assert told(table, row, None, kind) == absent
+
+
+def test_a_right_value_is_the_remedy_in_the_policy_pack_of_the_pulumi_cli_too():
+    """Every row at once: the wrong values are reported under the pack's protocol, the right ones
+    are not.
+    """
+    listed: list[dict[str, Any]] = []
+    problems: dict[str, tuple[str, str]] = {}
+    for number, (_, row) in enumerate(ROWS):
+        for name, value in zip(("wrong", "right"), values_of(row), strict=True):
+            each = {"name": f"{name}-{number}", "type": type_of(row["kinds"][0])}
+            inputs, path = inputs_with(row, value)
+            listed.append({**each, "inputs": inputs})
+            problems[label(listed[-1])] = (str(keys_of(path)[-1]), row["problem"])
+    recording = recording_of(listed)
+    with pack() as stub:
+        configure(stub, {})
+        messages = [each.message for each in analyze(stub, recording)]
+    said = {
+        name
+        for name, (last, problem) in problems.items()
+        if any(f" {name} " in each and last in each and problem in each for each in messages)
+    }
+    assert said == {name for name in problems if "/wrong-" in name}
 
 
 def test_no_problem_contains_a_value_that_its_row_forbids():
