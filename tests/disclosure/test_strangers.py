@@ -1,4 +1,4 @@
-"""Of secrets in resources as strangers write them, no report shows a piece: 200 places of 100 types,
+"""Of secrets in resources as strangers write them, no report shows a piece: 300 places of 120 types,
 each with another shape of secret and another operation.
 """
 
@@ -32,8 +32,8 @@ def leaks(rounds: Iterable[int]) -> list[str]:
 
 
 def test_there_are_as_many_as_was_promised():
-    assert len(RESOURCES) >= 220
-    assert len({type_ for _, type_, _ in RESOURCES}) >= 100
+    assert len(RESOURCES) >= 300
+    assert len({type_ for _, type_, _ in RESOURCES}) >= 120
 
 
 def test_no_report_shows_a_piece_of_a_strangers_secret():
