@@ -113,7 +113,7 @@ def test_doctor_prints_permissions_that_an_account_lacks(rack, capsys):
     [labels] = findings["node labels"]
     assert (
         labels["message"]
-        == "could not ask: user 'intern@acme.example' may not list nodes; needs permission list"
+        == "not checked, because user 'intern@acme.example' may not list nodes; needs permission list"
         " nodes"
     )
     assert any(

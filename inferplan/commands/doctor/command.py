@@ -16,7 +16,13 @@ from inferplan.commands.doctor.findings import Finding, Severity
 from inferplan.commands.screen import results, show, show_json, table
 from inferplan.workspace.workspace import open_workspace
 
-_COLOURS = {"ok": "green", "warning": "yellow", "error": "red", "unknown": "cyan"}
+_COLOURS = {
+    "ok": "green",
+    "skipped": "bright_black",
+    "warning": "yellow",
+    "error": "red",
+    "unknown": "cyan",
+}
 
 
 def command(
@@ -36,7 +42,7 @@ def command(
     as_json: Annotated[bool, json_option("Print one JSON document instead of a table.")] = False,
 ) -> None:
     """Ask the AWS account and the cluster whether they have what STACK needs; changes nothing. Exit
-    code 1 if something is missing.
+    code 1 if something is missing, or if a question gets no answer.
     """
     workspace = open_workspace(stack)
     if policy:
@@ -59,7 +65,7 @@ def command(
         show_json({"version": 1, "stack": workspace.stack, "findings": rows})
     else:
         _show(findings)
-    if any(each.severity is Severity.ERROR for each in findings):
+    if any(each.severity is Severity.ERROR or each.unanswered for each in findings):
         raise typer.Exit(1)
 
 

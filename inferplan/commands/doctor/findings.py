@@ -16,9 +16,12 @@ _THREADS = 8
 
 
 class Severity(StrEnum):
-    """The weight of a finding. Only errors make `inferplan doctor` fail."""
+    """The weight of a finding. Errors make `inferplan doctor` fail, and questions without an
+    answer.
+    """
 
     OK = "ok"
+    SKIPPED = "skipped"
     WARNING = "warning"
     ERROR = "error"
     UNKNOWN = "unknown"
@@ -35,6 +38,8 @@ class Finding:
     remedy: str = ""
     check: str = ""
     needs_login: bool = False
+    unanswered: bool = False
+    """True if the cloud or the cluster did not answer."""
 
 
 ok = partial(Finding, Severity.OK)
@@ -44,6 +49,17 @@ warning = partial(Finding, Severity.WARNING)
 error = partial(Finding, Severity.ERROR)
 # It cannot be proven or disproven from here.
 unknown = partial(Finding, Severity.UNKNOWN)
+
+
+def skipped(reason: str) -> Finding:
+    """The stack has nothing that the check asks for."""
+    return Finding(Severity.SKIPPED, f"not checked, because {reason}")
+
+
+def unchecked(reason: str, remedy: str = "", *, unanswered: bool = True) -> Finding:
+    """The stack needs an answer, and there is none."""
+    message = f"not checked, because {reason}"
+    return Finding(Severity.UNKNOWN, message, remedy, unanswered=unanswered)
 
 
 class DeniedError(OperationError):
@@ -77,7 +93,7 @@ def run_checks(checks: Mapping[str, Check[Subject]], subject: Subject) -> list[F
     first = next((each for each in findings if each.needs_login), None)
     if first is None:
         return findings
-    later = unknown(f"not asked, see {first.check}")
+    later = unchecked(f"the login is not accepted, see {first.check}")
     return [
         replace(later, check=each.check) if each.needs_login and each is not first else each
         for each in findings
@@ -89,19 +105,16 @@ def _run(name: str, check: Check[Subject], subject: Subject) -> Sequence[Finding
     try:
         findings.extend(check(subject))
     except DeniedError as denied:
-        findings.append(
-            unknown(f"could not ask: {denied}; needs permission {denied.permission}", denied.remedy)
-        )
+        findings.append(unchecked(f"{denied}; needs permission {denied.permission}", denied.remedy))
     except LoginError as failed:
         findings.append(replace(error(failed.problem, failed.remedy), needs_login=True))
     except OperationError as failed:
-        findings.append(unknown(f"could not ask: {failed}"))
+        findings.append(unchecked(str(failed)))
     except Exception as defect:  # noqa: BLE001 - a defect in one check must not hide the findings of the others
         problem = one_line(f"{type(defect).__name__}: {defect}")
         findings.append(
-            unknown(
-                f"could not ask: unexpected {problem}. This is a defect of inferplan, please"
-                " report it"
+            unchecked(
+                f"of an unexpected {problem}. This is a defect of inferplan, please report it"
             )
         )
     return [replace(each, check=name) for each in findings]

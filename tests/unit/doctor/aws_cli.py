@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+import jmespath
 import yaml
 from botocore import xform_name
 
@@ -18,14 +19,31 @@ from tests.unit.doctor.aws_account import Account, service_model
 SERVICES = {"s3api": "s3"}
 # Options that the AWS CLI calls otherwise than the API (awscli/customizations/argrename.py).
 RENAMED = {"--kubernetes-version": "version"}
+# The waiters of botocore that remedies name.
+WAITERS = {
+    "eks": {"cluster-active", "addon-deleted"},
+    "ec2": {"nat-gateway-available"},
+    "acm": {"certificate-validated"},
+}
 STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
-def execute(remedy: str, account: Account, config: dict[str, Any]) -> None:
+def execute(
+    remedy: str,
+    account: Account,
+    config: dict[str, Any],
+    files: Mapping[str, str] | None = None,
+) -> None:
     """Execute each command of `remedy`; `set` and `remove` change `config`, the sections of a stack
-    file. Fails on anything else.
+    file. `files` are those that the remedy reads. Fails on anything else.
     """
-    for command in remedy.partition("  # ")[0].split(" && "):
+    variables: dict[str, str] = {}
+    for line in remedy.partition("  # ")[0].split(" && "):
+        command, name = line, ""
+        if assigned := re.fullmatch(r"(\w+)=\$\((.*)\)", line):
+            name, command = assigned[1], assigned[2]
+        for variable, text in variables.items():
+            command = re.sub(rf"\${variable}\b", text, command)
         program, _, rest = command.partition(" ")
         match program:
             case "set":
@@ -34,10 +52,34 @@ def execute(remedy: str, account: Account, config: dict[str, Any]) -> None:
             case "remove":
                 edit(config, rest, None)
             case "aws":
-                service, operation, parameters = parsed(shlex.split(rest))
-                account.ask(service, operation, **parameters)
+                words = [
+                    (files or {})[word.removeprefix("file://")]
+                    if word.startswith("file://")
+                    else word
+                    for word in shlex.split(rest)
+                ]
+                if words[1] == "wait":  # moto's resources are there at once
+                    event = account.answers.get(f"wait_{words[2].replace('-', '_')}")
+                    assert words[2] in WAITERS[words[0]]
+                    if event is not None:
+                        event()
+                    continue
+                query, words = _without(words, "--query")
+                _, words = _without(words, "--output")
+                service, operation, parameters = parsed(words)
+                answer = account.ask(service, operation, **parameters)
+                if name:
+                    variables[name] = str(jmespath.search(query, answer))
             case _:
                 raise AssertionError(f"not a command: {command}")
+
+
+def _without(words: list[str], option: str) -> tuple[str, list[str]]:
+    """The value of `option`, and the other words."""
+    if option not in words:
+        return "", words
+    index = words.index(option)
+    return words[index + 1], words[:index] + words[index + 2 :]
 
 
 def edit(config: dict[str, Any], path: str, value: Any) -> None:
@@ -76,6 +118,8 @@ def parsed(words: list[str]) -> tuple[str, str, dict[str, Any]]:
             option = word
         else:
             values[option].append(word)
+    if values.pop("--ingress", None) is not None:  # the CLI's name for --no-egress
+        values["--egress"] = ["false"]
     assert values.pop("--region", ["us-east-1"])[0]
     parameters = {
         members[option][0]: _value(members[option][1], texts) for option, texts in values.items()

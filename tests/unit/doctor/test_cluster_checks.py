@@ -168,7 +168,7 @@ def test_a_forbidden_question_names_the_permission_and_the_other_checks_go_on(ex
     [labels] = [each for each in findings if each[0] == "node labels"]
     assert labels[1:3] == (
         "unknown",
-        "could not ask: user 'anna' may not list nodes; needs permission list nodes",
+        "not checked, because user 'anna' may not list nodes; needs permission list nodes",
     )
     assert "create clusterrole inferplan-doctor-nodes --verb=get,list --resource=nodes" in labels[3]
     assert [severity for check, severity, _, _ in findings if check == "secrets"] == ["ok", "ok"]

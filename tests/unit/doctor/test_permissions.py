@@ -319,7 +319,7 @@ def test_doctor_asks_only_for_what_its_policy_allows():
     ]:
         calls |= set(
             re.findall(
-                r'(?:ask\(|find\(|_exists\(account, )"([a-z0-9-]+)", f?"([a-z_]+)(?:"|\{)',
+                r'(?:ask\(|find\()\s*"([a-z0-9-]+)",\s*f?"([a-z0-9_]+)(?:"|\{)',
                 path.read_text(),
             )
         )

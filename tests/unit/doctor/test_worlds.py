@@ -5,7 +5,7 @@ is printed, makes it pass.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,18 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from moto import mock_aws
 
+from inferplan.commands.doctor.aws.checks import AWS_CHECKS
+from inferplan.commands.doctor.findings import Severity
 from inferplan.components.platforms.aws.prerequisites import preview
 from inferplan.components.platforms.aws.prerequisites.preview import messages
 from inferplan.components.platforms.aws.prerequisites.table import rows, rows_with_checks
 from inferplan.components.platforms.aws.prerequisites.world import World as Place
 from tests.unit.aws.rig import settings
 from tests.unit.doctor.account_worlds import ACCOUNT_WORLDS
+from tests.unit.doctor.aws_account import credentials
 from tests.unit.doctor.aws_cli import execute
+from tests.unit.doctor.fresh_worlds import FOR_PEOPLE, FRESH, OPEN, SOUND
+from tests.unit.doctor.inventory import inventory
 from tests.unit.doctor.worlds import Shared
 
 Break = Callable[[Shared], Any]
@@ -187,8 +192,8 @@ WORLDS: dict[str, tuple[str, Break, str]] = {
     "API server for some networks only": ("api-endpoint", private_api, "admits 198.51.100.7/32 only"),
     "security group that does not exist": ("security-group", lambda w: w.config["nodePools"]["system"].update(securityGroups=["sg-0123456789abcdef0"]), "does not exist"),
     "security group of another VPC": ("security-group", lambda w: w.config["nodePools"]["system"].update(securityGroups=[w.group("far", vpc=w.other_vpc())]), "and the cluster in vpc-"),
-    "CoreDNS on nodes with their own group": ("coredns", lambda w: nodes_with_own_group(w, itself=True), "admit port 53 from none"),
-    "CoreDNS on nodes with a closed group": ("coredns", lambda w: nodes_with_own_group(w, itself=False), "admit port 53 from none"),
+    "CoreDNS on nodes with their own group": ("coredns", lambda w: nodes_with_own_group(w, itself=True), "do not admit port 53"),
+    "CoreDNS on nodes with a closed group": ("coredns", lambda w: nodes_with_own_group(w, itself=False), "do not admit port 53"),
     "public subnets without tags": ("balancer-subnets", balancer("internet-facing"), "0 subnets of vpc-"),
     "private subnets without tags": ("balancer-subnets", balancer("internal"), "kubernetes.io/role/internal-elb=1"),
     "new cluster of an unsupported version": ("cluster-version", created(lambda w: w.releases.update({"1.34": "UNSUPPORTED"})), "support is unsupported"),
@@ -196,16 +201,17 @@ WORLDS: dict[str, tuple[str, Break, str]] = {
     "existing cluster out of support": ("cluster-version", lambda w: w.cluster.update(version="1.32"), "cluster shared has Kubernetes 1.32"),
     "log group that is there": ("log-group", log_group, "/aws/eks/fresh/cluster exists already"),
     "no Auto Mode": ("auto-mode", lambda w: w.config["cluster"].update(autoMode=True), "has no EKS Auto Mode"),
-    "no agent": ("pod-identity-agent", lambda w: w.addons.remove("eks-pod-identity-agent"), "no add-on eks-pod-identity-agent"),
+    "no agent": ("pod-identity-agent", lambda w: w.addons.remove("eks-pod-identity-agent"), "add-on eks-pod-identity-agent, through which pods get their roles, is not installed"),
     "no OIDC provider": ("oidc-provider", irsa, "IAM has no OIDC provider for https://oidc.eks"),
-    "no EFS driver": ("efs-driver", lambda w: w.addons.remove("aws-efs-csi-driver"), "no add-on aws-efs-csi-driver"),
+    "no EFS driver": ("efs-driver", lambda w: w.addons.remove("aws-efs-csi-driver"), "add-on aws-efs-csi-driver of cluster shared, which mounts it, is not installed"),
     "file system that does not exist": ("file-system", lambda w: w.config["storage"]["shared"].update(fileSystemId="fs-0123456789abcdef0", accessPointId="fsap-0123456789abcdef0"), "does not exist"),
     "access point of another file system": ("file-system", point_of_another, "is an access point of fs-"),
     "file system of another VPC": ("file-system-vpc", file_system_elsewhere, "has its mount targets in vpc-"),
     "zone without a mount target": ("mount-target", lambda w: w.ask("efs", "delete_mount_target", MountTargetId=w.targets[_B]), "no mount target in us-east-1b"),
-    "mount targets that admit no node": ("mount-target-rule", nfs_closed, "admits port 2049 from none"),
+    "mount targets that admit no node": ("mount-target-rule", nfs_closed, "does not admit port 2049"),
     "bucket of another region": ("bucket-region", bucket_elsewhere, "is in eu-central-1, not in us-east-1"),
     **ACCOUNT_WORLDS,
+    **FRESH,
 }  # fmt: skip
 
 
@@ -219,32 +225,106 @@ def test_a_new_cluster_in_existing_subnets_meets_every_prerequisite(world):
 
 
 def test_there_is_a_world_for_every_prerequisite():
-    assert {row for row, _, _ in WORLDS.values()} >= set(rows_with_checks())
+    worlds = {*(row for row, *_ in WORLDS.values()), *(row for row, *_ in FOR_PEOPLE.values())}
+    assert worlds >= set(rows_with_checks())
+    assert worlds >= {name for name in AWS_CHECKS if name.removeprefix("AWS ") not in rows()} - {
+        "AWS certificate",  # tests/unit/doctor/test_aws_checks.py
+        "AWS region",
+    }
     assert len(WORLDS) >= 60
 
 
-def sampled() -> Iterator[Any]:
+def sampled(worlds: Mapping[str, tuple[Any, ...]]) -> Iterator[Any]:
     """The first world of each check; the others are `full`."""
     seen: set[str] = set()
-    for name, (row, _, _) in WORLDS.items():
+    for name, (row, *_) in worlds.items():
         yield pytest.param(name, marks=[pytest.mark.full] if row in seen else [])
         seen.add(row)
 
 
-@pytest.mark.parametrize("name", list(sampled()))
-def test_a_world_that_fails_is_named_and_its_remedy_makes_it_pass(world, name):
+@pytest.mark.parametrize("name", list(sampled(WORLDS)))
+def test_a_world_that_fails_is_named_and_its_remedy_makes_it_pass_without_a_loss(world, name):
     row, change, message = WORLDS[name]
     change(world)
     findings = world.examined()
     row = row.removeprefix("AWS ")
-    assert row in {check for check, _, _ in findings}, findings
-    assert message in next(text for check, text, _ in findings if check == row)
-    for _ in range(4):
+    assert message in next((text for check, text, _ in findings if check == row), str(findings))
+    for _ in range(6):
         if not findings:
             return
-        execute(findings[0][2], world, world.config)
+        check, text, remedy = next(
+            (each for each in findings if each[0] == row and message in each[1]), findings[0]
+        )
+        before, known = inventory(world), {each for each, _, _ in findings}
+        execute(remedy, world, world.config)
+        assert lost(before, inventory(world), name) == []
         findings = world.examined()
+        assert (check, text) not in [(one, other) for one, other, _ in findings]
+        assert {each for each, _, _ in findings} <= known | FOLLOWED.get(name, set())
     assert findings == []
+
+
+def lost(before: set[str], after: set[str], name: str) -> list[str]:
+    """What a remedy removed, except what a route that leads nowhere, or a wrong setting, was."""
+    return sorted(
+        each for each in before - after if not any(one in each for one in REPLACED.get(name, ()))
+    )
+
+
+# Wrong settings that a remedy replaces.
+REPLACED = {
+    **dict.fromkeys(
+        (
+            "route to a deleted NAT gateway",
+            "route of the cluster to a deleted NAT gateway",
+            "route to one of two NAT gateways, which is deleted",
+            "NAT gateway in a private subnet",
+        ),
+        ('"DestinationCidrBlock": "0.0.0.0/0"',),
+    ),
+    "VPC of dedicated instances": ("InstanceTenancy",),
+    "API server for some networks only": ("endpointPrivateAccess False",),
+    "existing cluster out of support": ("cluster.version",),
+    "cluster that is UPDATING": ("cluster.status",),
+    "key of the cluster is disabled": ("cluster.health",),
+}
+# Checks that name the next step after a first remedy.
+FOLLOWED: dict[str, set[str]] = {}
+
+
+@pytest.mark.parametrize("name", list(sampled(FOR_PEOPLE)))
+def test_a_world_that_a_person_repairs_is_named_with_what_to_do(world, name):
+    row, change, message, word = FOR_PEOPLE[name]
+    change(world)
+    row = row.removeprefix("AWS ")
+    found = [
+        (each.check.removeprefix("AWS "), each.message, each.remedy)
+        for each in world.findings()
+        if each.severity in (Severity.WARNING, Severity.ERROR)
+    ]
+    text, remedy = next(
+        (each[1:] for each in found if each[0] == row and message in each[1]), (str(found), "")
+    )
+    assert message in text
+    assert word in remedy
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_an_account_that_looks_unusual_gets_no_false_alarm(world, name):
+    SOUND[name](world)
+    assert world.examined() == []
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_what_cannot_be_decided_stays_a_question(world, name):
+    change, message = OPEN[name]
+    change(world)
+    findings = world.findings()
+    wrong = [each for each in findings if each.severity in (Severity.WARNING, Severity.ERROR)]
+    assert wrong == []
+    [question] = [each for each in findings if each.severity is Severity.UNKNOWN]
+    assert message in question.message
+    assert question.message.startswith("not checked, because")
 
 
 @pytest.mark.full
@@ -303,7 +383,8 @@ def test_a_preview_with_credentials_names_the_same_and_one_without_asks_nothing(
     )
 
 
-def test_the_calls_of_a_preview_reach_aws_through_botocore(world):
+def test_the_calls_of_a_preview_reach_aws_through_botocore(world, monkeypatch):
+    monkeypatch.setattr("botocore.session.Session", lambda: credentials()._session)
     ask = preview.asker("us-east-1")
     assert (
         ask("ec2", "describe_subnets", SubnetIds=[world.public])["Subnets"][0]["VpcId"] == world.vpc

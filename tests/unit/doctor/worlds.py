@@ -5,12 +5,14 @@ thing. EKS answers in botocore's shapes.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from inferplan.commands.doctor.aws.account import AwsError, ExaminedAccount
 from inferplan.commands.doctor.aws.checks import AWS_CHECKS
-from inferplan.commands.doctor.findings import Severity, run_checks
+from inferplan.commands.doctor.findings import Finding, Severity, run_checks
+from inferplan.stackfile.checks import check
 from tests.unit.aws.rig import settings
 from tests.unit.doctor.aws_account import ROLE, Account
 
@@ -28,12 +30,15 @@ TAGS = [{"Key": "kubernetes.io/cluster/shared", "Value": "owned"}]
 
 
 class Recorded:
-    """A stack of which no resource counts."""
+    """A stack of which only `resources` count."""
 
     stack = "test"
 
+    def __init__(self, resources: Iterable[Any] = ()) -> None:
+        self.resources = list(resources)
+
     def __iter__(self) -> Any:
-        return iter(())
+        return iter(self.resources)
 
 
 class Shared(Account):
@@ -74,7 +79,15 @@ class Shared(Account):
             NatGatewayId=nat,
         )
         self.primary = self.group("primary", itself=True)
-        self.addons = {"eks-pod-identity-agent", "aws-efs-csi-driver"}
+        self.addons = {
+            "eks-pod-identity-agent",
+            "aws-efs-csi-driver",
+            "vpc-cni",
+            "kube-proxy",
+            "coredns",
+        }
+        self.registered: Callable[[], list[Any]] = list
+        self.addon_rows: dict[str, dict[str, Any]] = {}
         self.releases = dict(RELEASES)
         self.cluster: dict[str, Any] = {
             "name": "shared", "arn": "arn:aws:eks:us-east-1:111122223333:cluster/shared", "status": "ACTIVE", "version": "1.34",
@@ -87,7 +100,12 @@ class Shared(Account):
         self.answers |= {
             "describe_cluster": self._describe_cluster,
             "describe_addon": self._describe_addon,
-            "create_addon": lambda **call: self.addons.add(call["addonName"]) or {},
+            "create_addon": self._create_addon,
+            "update_addon": self._create_addon,
+            "delete_addon": lambda **call: self.addons.discard(call["addonName"]) or {},
+            "list_nodegroups": {"nodegroups": []},
+            "list_clusters": lambda **_: {"clusters": [self.cluster["name"]]},
+            "wait_cluster_active": lambda **_: self.cluster.update(status="ACTIVE"),
             "update_cluster_config": lambda **call: self.cluster["resourcesVpcConfig"].update(call["resourcesVpcConfig"]) or {},
             "update_cluster_version": lambda **call: self.cluster.update(version=call["version"]) or {},
             "describe_cluster_versions": lambda **_: {
@@ -129,7 +147,20 @@ class Shared(Account):
     def _describe_addon(self, clusterName: str, addonName: str) -> dict[str, Any]:  # noqa: N803 - the API's spelling
         if addonName not in self.addons:
             raise AwsError("no add-on", "ResourceNotFoundException")
-        return {"addon": {"addonName": addonName, "clusterName": clusterName, "status": "ACTIVE"}}
+        return {
+            "addon": {
+                "addonName": addonName,
+                "clusterName": clusterName,
+                "status": "ACTIVE",
+                **self.addon_rows.get(addonName, {}),
+            }
+        }
+
+    def _create_addon(self, **call: Any) -> dict[str, Any]:
+        self.addons.add(call["addonName"])
+        row = {key: call[key] for key in ("configurationValues", "addonVersion") if key in call}
+        self.addon_rows[call["addonName"]] = row
+        return {}
 
     def _grant(self, ServiceCode: str, QuotaCode: str, DesiredValue: float) -> dict[str, Any]:  # noqa: N803 - the API's spelling
         """AWS agrees at once, which in a real account takes minutes to days."""
@@ -179,6 +210,11 @@ class Shared(Account):
             "ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=[permission]
         )
 
+    def admit_block(self, group: str, block: str, port: int, protocol: str = "tcp") -> None:
+        ranges = [{"CidrIp": block}]
+        rule = {"IpProtocol": protocol, "FromPort": port, "ToPort": port, "IpRanges": ranges}
+        self.ask("ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=[rule])
+
     def target(self, system: str, subnet: str, group: str) -> str:
         return self.ask(
             "efs",
@@ -210,14 +246,19 @@ class Shared(Account):
         """The check, message and remedy of each error and warning of `checks`, of all checks if
         none is named.
         """
-        spec = settings(**copy.deepcopy(self.config))
-        cluster: Any = spec.cluster
-        recording: Any = Recorded()
-        account = ExaminedAccount(spec, cluster, recording, self.ask, "test")
-        found = run_checks({name: AWS_CHECKS[name] for name in checks or AWS_CHECKS}, account)
-        assert not [each for each in found if each.severity is Severity.UNKNOWN], found
+        found = self.findings(*checks)
+        unknown = [each for each in found if each.severity is Severity.UNKNOWN]
+        assert not unknown, unknown
         return [
             (each.check.removeprefix("AWS "), each.message, each.remedy)
             for each in found
-            if each.severity is not Severity.OK
+            if each.severity in (Severity.WARNING, Severity.ERROR)
         ]
+
+    def findings(self, *checks: str) -> list[Finding]:
+        spec = settings(**copy.deepcopy(self.config))
+        assert list(check(spec, has_key_seed=True)) == [], "validate rejects the stack file"
+        cluster: Any = spec.cluster
+        recording: Any = Recorded(self.registered())
+        account = ExaminedAccount(spec, cluster, recording, self.ask, "test")
+        return run_checks({name: AWS_CHECKS[name] for name in checks or AWS_CHECKS}, account)

@@ -2,6 +2,7 @@
 and never changes anything.
 """
 
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from typing import Any
 
 from inferplan.commands.doctor.findings import DeniedError, LoginError
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
-from inferplan.components.platforms.aws.prerequisites.world import Ask, World
+from inferplan.components.platforms.aws.prerequisites.account import Ask, AskOnce
+from inferplan.components.platforms.aws.prerequisites.world import World
 from inferplan.errors import OperationError, one_line
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.stackfile.stack import StackSettings
@@ -28,6 +30,12 @@ _MISSING = ("NotFound", "NoSuch", "404")
 # IAM's spelling, where it differs from that of the API.
 _SERVICES = {"service-quotas": "servicequotas", "efs": "elasticfilesystem"}
 
+_ACTIONS = {
+    "head_bucket": "s3:ListBucket",
+    "list_objects_v2": "s3:ListBucket",
+    "get_bucket_encryption": "s3:GetEncryptionConfiguration",
+}
+
 
 class AwsError(OperationError):
     """An error of AWS other than a missing permission. `missing` is true if the resource does not
@@ -44,11 +52,7 @@ def action_of(service: str, operation: str) -> str:
     "describe_vpcs").
     """
     name = "".join(part.capitalize() for part in operation.split("_")).replace("OpenId", "OpenID")
-    return (
-        "s3:ListBucket"
-        if operation == "head_bucket"
-        else f"{_SERVICES.get(service, service)}:{name}"
-    )
+    return _ACTIONS.get(operation, f"{_SERVICES.get(service, service)}:{name}")
 
 
 class Credentials:
@@ -67,9 +71,14 @@ class Credentials:
 
         self._session = botocore.session.Session()
         self._config = Config(
-            region_name=region, connect_timeout=5, read_timeout=30, retries={"mode": "standard"}
+            region_name=region,
+            connect_timeout=3,
+            read_timeout=6,
+            retries={"mode": "standard", "total_max_attempts": 2},
         )
         self._clients: dict[str, Any] = {}
+        # Services that did not answer. Every further question would wait for its time limit too.
+        self._silent: dict[str, OperationError] = {}
         self._lock = threading.Lock()
         self._has_credentials: bool | None = None
         self._stack = stack
@@ -82,6 +91,8 @@ class Credentials:
         from botocore.exceptions import BotoCoreError, ClientError
         from botocore.parsers import ResponseParserError
 
+        if service in self._silent:
+            raise self._silent[service]
         try:
             client = self._client(service)
             if client.can_paginate(operation):
@@ -103,9 +114,17 @@ class Credentials:
         ) as failed:
             raise LoginError(f"AWS was not asked: {one_line(failed)}", remedy=_LOGIN) from failed
         except BotoCoreError as failed:
-            raise OperationError(
-                f"AWS was not asked: {one_line(failed)}. Check the network and the proxy"
-            ) from failed
+            silent = OperationError(
+                f"{action_of(service, operation)} got no answer: {one_line(failed)}. Check the"
+                " network and the proxy"
+            )
+            if isinstance(failed, exceptions.HTTPClientError):
+                self._silent[service] = silent
+            raise silent from failed
+
+    def elsewhere(self, region: str) -> "Credentials":
+        """The same credentials in another region."""
+        return Credentials(region, self._stack)
 
     def _client(self, service: str) -> Any:
         from botocore.exceptions import NoCredentialsError
@@ -125,16 +144,34 @@ class Credentials:
     def _error(self, failed: Any, service: str, operation: str) -> OperationError:
         code, action = failed.response["Error"].get("Code", ""), action_of(service, operation)
         if code in _DENIED:
-            remedy = (
-                f"inferplan doctor {self._stack} --policy > policy.json  # an administrator"
-                " attaches it to your role or user"
-            )
-            return DeniedError(f"AWS denies {action}", permission=action, remedy=remedy)
+            cause, remedy = _denial(one_line(failed), self._stack)
+            return DeniedError(f"AWS denies {action}{cause}", permission=action, remedy=remedy)
         if code in _LOGGED_OUT:
             return LoginError(
                 f"AWS does not accept the credentials: {one_line(failed)}", remedy=_LOGIN
             )
         return AwsError(one_line(failed), code)
+
+
+# AWS says which kind of policy denies a request (IAM user guide, "Troubleshoot access denied error
+# messages", read 2026-11).
+_GUARDS = {
+    "service control policy": "the administrator of the AWS organization changes the service control policy",
+    "resource control policy": "the administrator of the AWS organization changes the resource control policy",
+    "permissions boundary": "an administrator changes the permissions boundary of your role or user",
+    "VPC endpoint policy": "the owner of the VPC endpoint changes its policy",
+    "session policy": "log in without the session policy that limits you",
+}
+
+
+def _denial(message: str, stack: str) -> tuple[str, str]:
+    """Return the kind of policy that denies a request, and who changes it."""
+    for kind, remedy in _GUARDS.items():
+        if kind in message or kind.replace("policy", "policies") in message:
+            arn = re.search(r"arn:aws:[a-z]+::[^\s,]*policy/[^\s,]+", message)
+            return f" by a {kind}{f' ({arn[0]})' if arn else ''}", remedy
+    remedy = f"inferplan doctor {stack} --policy > policy.json"
+    return "", f"{remedy}  # an administrator attaches it to your role or user"
 
 
 @dataclass(frozen=True)
@@ -144,6 +181,10 @@ class ExaminedAccount:
     recording: Recording
     ask: Ask
     stack: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.ask, AskOnce):
+            object.__setattr__(self, "ask", AskOnce(self.ask))
 
     @property
     def region(self) -> str:

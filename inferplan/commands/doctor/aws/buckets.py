@@ -7,23 +7,38 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from inferplan.commands.doctor.aws.account import ExaminedAccount
-from inferplan.commands.doctor.findings import DeniedError, Finding, error, ok, unknown, warning
+from inferplan.commands.doctor.findings import (
+    DeniedError,
+    Finding,
+    error,
+    ok,
+    skipped,
+    unchecked,
+    warning,
+)
+from inferplan.components.platforms.aws.prerequisites.resource_policy import with_statement
 from inferplan.components.stores import S3StoreSpec
 
 _LOGS = "logging.s3.amazonaws.com"
 
 
 def check_buckets(account: ExaminedAccount) -> Iterator[Finding]:
-    for name, store in account.settings.storage.items():
-        if isinstance(store, S3StoreSpec) and store.endpoint is None:
-            state = _state(account, store.bucket)
-            yield from (
-                _created(account, name, store.bucket, state)
-                if store.create is not None
-                else _used(account, name, store.bucket, state)
-            )
-            if store.create is not None and store.create.access_logs is not None:
-                yield from _takes_logs(account, name, store.bucket, store.create.access_logs.bucket)
+    stores = {
+        name: store
+        for name, store in account.settings.storage.items()
+        if isinstance(store, S3StoreSpec) and store.endpoint is None
+    }
+    for name, store in stores.items():
+        state = _state(account, store.bucket)
+        yield from (
+            _created(account, name, store.bucket, state)
+            if store.create is not None
+            else _used(account, name, store.bucket, state)
+        )
+        if store.create is not None and store.create.access_logs is not None:
+            yield from _takes_logs(account, name, store.bucket, store.create.access_logs.bucket)
+    if not stores:
+        yield skipped("no store is a bucket at AWS")
 
 
 def _created(account: ExaminedAccount, name: str, bucket: str, state: str) -> Iterator[Finding]:
@@ -48,10 +63,10 @@ def _used(account: ExaminedAccount, name: str, bucket: str, state: str) -> Itera
             f"storage {name}: bucket {bucket} does not exist", _creation(bucket, account.region)
         )
     elif state == "denied":
-        yield unknown(
-            f"could not ask: AWS denies s3:ListBucket on {bucket}; needs permission s3:ListBucket."
-            " Pods read it with their own role, which the bucket's policy must allow if it is in"
-            " another account",
+        yield unchecked(
+            f"AWS denies s3:ListBucket on {bucket}; needs permission s3:ListBucket. Pods read it"
+            " with their own role, which the bucket's policy must allow if it is in another"
+            " account",
             f"aws s3api get-bucket-policy --bucket {bucket}",
         )
     else:
@@ -60,11 +75,10 @@ def _used(account: ExaminedAccount, name: str, bucket: str, state: str) -> Itera
 
 def _takes_logs(account: ExaminedAccount, name: str, source: str, bucket: str) -> Iterator[Finding]:
     state = _state(account, bucket)
-    grant = _grant(account, bucket)
     if state == "missing":
         yield error(
             f"storage {name}: access-log bucket {bucket} does not exist",
-            f"{_creation(bucket, account.region)} && {grant}",
+            f"{_creation(bucket, account.region)} && {_grant(account, bucket)}",
         )
         return
     if state == "denied":
@@ -83,7 +97,7 @@ def _takes_logs(account: ExaminedAccount, name: str, source: str, bucket: str) -
     elif not _allows_delivery(account, bucket):
         yield error(
             f"storage {name}: the policy of access-log bucket {bucket} does not let {_LOGS} write",
-            grant,
+            _grant(account, bucket),
         )
     else:
         yield ok(f"storage {name}: access-log bucket {bucket} is in {region} and takes logs")
@@ -115,15 +129,20 @@ def _list(value: Any) -> list[Any]:
 
 
 def _grant(account: ExaminedAccount, bucket: str) -> str:
+    """Return the command that lets S3 deliver logs. All statements of the bucket's policy stay."""
     statement = {
+        "Sid": "InferplanAccessLogs",
         "Effect": "Allow",
         "Principal": {"Service": _LOGS},
         "Action": "s3:PutObject",
         "Resource": f"arn:aws:s3:::{bucket}/*",
         "Condition": {"StringEquals": {"aws:SourceAccount": account.caller["Account"]}},
     }
-    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
-    return f"aws s3api put-bucket-policy --bucket {bucket} --policy '{policy}'"
+    answer = account.world.find("s3", "get_bucket_policy", Bucket=bucket)
+    old = None if answer is None else answer["Policy"]
+    return (
+        f"aws s3api put-bucket-policy --bucket {bucket} --policy {with_statement(old, statement)}"
+    )
 
 
 def _creation(bucket: str, region: str) -> str:

@@ -5,23 +5,17 @@ whether the caller has them.
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.resources import files
 from typing import Any
 
-from inferplan.commands.doctor.aws.account import ExaminedAccount
-from inferplan.commands.doctor.aws.principals import full_principal
-from inferplan.commands.doctor.findings import Finding, error, ok
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
-from inferplan.components.platforms.aws.principals import is_reserved
 from inferplan.errors import OperationError
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.tables import table
 
-# What IAM takes in one request.
-_BATCH = 100
 # The longest text of the inline policies of a role, white space not counted. A managed policy has
 # 6144 characters at most.
 LONGEST_POLICY = 10_240
@@ -107,7 +101,7 @@ def scope_of(recording: Recording, cluster: EksCluster) -> Scope:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Statement:
+class Statement:
     sid: str
     actions: list[str]
     resources: list[str]
@@ -130,7 +124,7 @@ class _Statement:
         }
 
 
-def _statements(actions: Iterable[str], scope: Scope) -> list[_Statement]:
+def statements_for(actions: Iterable[str], scope: Scope) -> list[Statement]:
     """Return the statements of `statements.toml` that allow `actions`, each on the resources of the
     stack.
     """
@@ -160,7 +154,7 @@ def _statements(actions: Iterable[str], scope: Scope) -> list[_Statement]:
         ]
         if by_row[row["sid"]] and resources:
             statements.append(
-                _Statement(
+                Statement(
                     sid=row["sid"],
                     actions=by_row[row["sid"]],
                     resources=resources,
@@ -205,7 +199,7 @@ def policy_of(types: Iterable[str], scope: Scope) -> dict[str, Any]:
             each if len(each) <= length + len(_SUFFIX) + 1 else f"{each[:length]}*"
             for each in scope.roles
         }
-        statements = _statements(actions, replace(scope, roles=tuple(sorted(roles))))
+        statements = statements_for(actions, replace(scope, roles=tuple(sorted(roles))))
         policy = {"Version": "2012-10-17", "Statement": [each.shown() for each in statements]}
         if len(json.dumps(policy, separators=(",", ":"))) <= LONGEST_POLICY:
             return policy
@@ -224,99 +218,6 @@ def boundary_json() -> str:
 
 def policy_json(types: Iterable[str], scope: Scope) -> str:
     return json.dumps(policy_of(types, scope), indent=2) + "\n"
-
-
-def check_permissions(account: ExaminedAccount) -> Iterator[Finding]:
-    """Simulate every action of the stack for the caller."""
-    caller = account.caller["Arn"]
-    actions = actions_of(types_of(account.recording))
-    if caller.endswith(":root"):
-        yield ok(f"{caller} may do everything; better use a role")
-        return
-    source = full_principal(account)
-    scope = scope_of(account.recording, account.cluster)
-    denied = sorted(
-        {
-            action
-            for each in _statements(actions, scope)
-            for action in _denied(account, source, each)
-        }
-    )
-    if denied:
-        yield error(f"{source} may not {', '.join(denied)}", _grant(account, source))
-    else:
-        yield ok(f"{source} may take all {len(actions)} actions of the stack")
-
-
-def _grant(account: ExaminedAccount, source: str) -> str:
-    """Return the commands that give `source` the stack's policy. AWS rejects attaching one to a
-    role of IAM Identity Center.
-    """
-    kind, name = "user" if ":user/" in source else "role", source.rpartition("/")[2]
-    policy = f"inferplan doctor {account.stack} --policy > policy.json"
-    if is_reserved(source):
-        permission_set = name.removeprefix("AWSReservedSSO_").rpartition("_")[0]
-        common = "--instance-arn INSTANCE_ARN --permission-set-arn PERMISSION_SET_ARN"
-        return (
-            f"{policy} && aws sso-admin put-inline-policy-to-permission-set {common}"
-            " --inline-policy file://policy.json && aws sso-admin provision-permission-set"
-            f" {common} --target-type ALL_PROVISIONED_ACCOUNTS  # permission set {permission_set},"
-            " by an administrator of IAM Identity Center"
-        )
-    put = (
-        f"{policy} && aws iam put-{kind}-policy --{kind}-name {name} --policy-name"
-        f" inferplan-{account.cluster.name} --policy-document file://policy.json"
-    )
-    return (
-        put
-        if kind == "role"
-        else f"{put}  # IAM limits the policies of a user to 2048 characters: better use a role"
-    )
-
-
-def _denied(account: ExaminedAccount, source: str, statement: _Statement) -> Iterator[str]:
-    """The actions of `statement` that `source` may not take on all of its resources, by the
-    simulation of IAM.
-    """
-    # Without values the simulation denies what a policy allows on a condition.
-    wanted = {
-        key: value
-        for operator, keys in statement.condition.items()
-        if operator != "Null"
-        for key, value in keys.items()
-    }
-    values = {"aws:RequestedRegion": account.region, **wanted}
-    context = [
-        {
-            "ContextKeyName": key,
-            "ContextKeyType": "string",
-            "ContextKeyValues": [(value if isinstance(value, str) else value[0]).replace("*", "1")],
-        }
-        for key, value in values.items()
-    ]
-    # Without resources it denies what a policy allows on some; it takes no wildcards.
-    arns = [
-        each.replace(":*:", f":{account.caller['Account']}:").replace("?", "0").replace("*", "1")
-        for each in statement.resources
-    ]
-    resources = {} if statement.resources == ["*"] else {"ResourceArns": arns}
-    for start in range(0, len(statement.actions), _BATCH):
-        some = statement.actions[start : start + _BATCH]
-        answer = account.ask(
-            "iam",
-            "simulate_principal_policy",
-            PolicySourceArn=source,
-            ActionNames=some,
-            ContextEntries=context,
-            **resources,
-        )
-        for each in answer["EvaluationResults"]:
-            decisions = {
-                each["EvalDecision"],
-                *(one["EvalResourceDecision"] for one in each.get("ResourceSpecificResults", ())),
-            }
-            if decisions != {"allowed"}:
-                yield each["EvalActionName"]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator
 
 from inferplan.commands.doctor.aws.account import ExaminedAccount
-from inferplan.commands.doctor.findings import Finding, error, ok
+from inferplan.commands.doctor.findings import (
+    DeniedError,
+    Finding,
+    LoginError,
+    Severity,
+    error,
+    ok,
+    skipped,
+)
 from inferplan.components.platforms.aws.principals import principal_of
 
 _KIND_AND_NAME = re.compile(
@@ -34,8 +42,63 @@ def _live_arn(account: ExaminedAccount, arn: str) -> str | None:
     return None if answer is None else answer[kind]["Arn"]
 
 
+def check_region(account: ExaminedAccount) -> Iterator[Finding]:
+    """Tell a region that the account has not enabled from wrong credentials: AWS rejects both in the
+    same words.
+    """
+    name = account.region
+    try:
+        answer = account.ask("account", "get_region_opt_status", RegionName=name)
+    except DeniedError:
+        # Whether the region answers at all proves it too.
+        account.ask("ec2", "describe_availability_zones", AllAvailabilityZones=True)
+        yield ok(f"region {name} answers")
+        return
+    status = answer["RegionOptStatus"]
+    if status in ("ENABLED", "ENABLED_BY_DEFAULT"):
+        yield ok(f"region {name} is {status}")
+    elif status == "ENABLING":
+        yield error(f"region {name} is ENABLING, which takes minutes to hours", "ask again later")
+    else:
+        yield error(
+            f"region {name} is {status} in this account, so AWS accepts no credentials there",
+            f"aws account enable-region --region-name {name}  # for all of the account",
+            needs_login=True,
+        )
+
+
+def check_roles(account: ExaminedAccount) -> Iterator[Finding]:
+    """Find roles that exist already with the fixed names that the stack gives to pods with IRSA."""
+    names = {
+        str(each.inputs["name"])
+        for each in account.recording
+        if each.type == "aws:iam/role:Role" and not each.read and each.inputs.get("name")
+    }
+    for name in sorted(names):
+        answer = account.world.find("iam", "get_role", RoleName=name)
+        if answer is None:
+            yield ok(f"the role name {name} is free")
+        elif account.world.is_own(answer["Role"].get("Tags")):
+            yield ok(f"role {name} exists, and this stack created it")
+        else:
+            yield error(
+                f"role {name} exists already, and this stack did not create it",
+                "set cluster.identity: podIdentity",
+            )
+    if not names:
+        yield skipped("the stack gives no fixed name to a role")
+
+
 def check_account(account: ExaminedAccount) -> Iterator[Finding]:
-    caller, expected = account.caller, account.cluster.account
+    try:
+        caller, expected = account.caller, account.cluster.account
+    except LoginError:
+        # In a region that is not enabled AWS rejects valid credentials.
+        findings = list(check_region(account))
+        if any(each.severity is Severity.ERROR for each in findings):
+            yield from findings
+            return
+        raise
     if expected is not None and caller["Account"] != expected:
         yield error(
             f"your credentials are those of account {caller['Account']}, and cluster.account is"

@@ -1,12 +1,13 @@
-"""Checks of AWS resources that a stack names, or whose names it takes: cluster, subnets,
-certificate, reservations, keys and images.
+"""Checks of AWS resources that a stack names, or whose names it takes: cluster, certificate and
+keys.
 """
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from inferplan.commands.doctor.aws.account import ExaminedAccount
-from inferplan.commands.doctor.findings import Finding, error, ok, warning
+from inferplan.commands.doctor.findings import Finding, error, ok, skipped, warning
 
 
 def check_cluster(account: ExaminedAccount) -> Iterator[Finding]:
@@ -24,20 +25,32 @@ def check_cluster(account: ExaminedAccount) -> Iterator[Finding]:
                 f"set cluster.name: {name}-2",
             )
         return
-    if live is None or live["status"] != "ACTIVE":
-        state = "does not exist" if live is None else f"is {live['status']}"
-        yield error(
-            f"cluster {name} {state} in {region}", f"aws eks list-clusters --region {region}"
+    if live is None:
+        names = account.ask("eks", "list_clusters").get("clusters", [])
+        remedy = (
+            f"set cluster.name: {names[0]}"
+            if len(names) == 1
+            else "correct cluster.name or cluster.region, or write cluster.create"
         )
-        return
-    yield ok(f"cluster {name} is ACTIVE, Kubernetes {live['version']}")
+        there = f"; it has {', '.join(sorted(names))}" if names else ", and no other one either"
+        yield error(f"cluster {name} does not exist in {region}{there}", remedy)
+    elif live["status"] in ("CREATING", "UPDATING", "PENDING"):
+        wait = f"aws eks wait cluster-active --region {region} --name {name}"
+        yield error(f"cluster {name} is {live['status']} in {region}", wait)
+    elif live["status"] != "ACTIVE":
+        yield error(
+            f"cluster {name} is {live['status']} in {region}",
+            "name another cluster, or write cluster.create with a new name",
+        )
+    else:
+        yield ok(f"cluster {name} is ACTIVE, Kubernetes {live['version']}")
 
 
 def check_certificate(account: ExaminedAccount) -> Iterator[Finding]:
     gateway = account.settings.gateway
     balancer = None if gateway is None else gateway.access.balancer
     if gateway is None or balancer is None:
-        yield ok("no load balancer of the stack needs a certificate")
+        yield skipped("no load balancer of the stack needs a certificate")
         return
     arn, host, request = balancer.certificate_arn, gateway.host or "", f"--region {account.region}"
     another = f"aws acm request-certificate {request} --domain-name {host} --validation-method DNS"
@@ -59,67 +72,34 @@ def check_certificate(account: ExaminedAccount) -> Iterator[Finding]:
     elif host not in names and f"*.{host.partition('.')[2]}" not in names:
         yield error(f"{arn} is for {', '.join(sorted(names))}, and gateway.host is {host}", another)
     else:
-        yield ok(f"the certificate for {host} is ISSUED")
+        yield from _judge_end(arn, host, certificate, another)
 
 
-def check_reservations(account: ExaminedAccount) -> Iterator[Finding]:
-    reservations = {
-        name: pool.capacity_reservation
-        for name, pool in account.world.pools.items()
-        if pool.capacity_reservation is not None
-    }
-    for name, named in reservations.items():
-        listing = f"aws ec2 describe-capacity-reservations --region {account.region}"
-        answer = account.world.find(
-            "ec2", "describe_capacity_reservations", CapacityReservationIds=[named.id]
-        )
-        if answer is None or not answer["CapacityReservations"]:
-            yield error(
-                f"pool {name}: capacity reservation {named.id} does not exist in {account.region}",
-                listing,
-            )
-            continue
-        yield from _judge_reservation(
-            account,
-            name,
-            answer["CapacityReservations"][0],
-            f"{listing} --capacity-reservation-ids {named.id}",
-        )
-    if not reservations:
-        yield ok("no pool has a capacity reservation")
-
-
-def _judge_reservation(
-    account: ExaminedAccount, name: str, live: Mapping[str, Any], listing: str
+def _judge_end(
+    arn: str, host: str, certificate: Mapping[str, Any], another: str
 ) -> Iterator[Finding]:
-    pool = account.world.pools[name]
-    start = f"pool {name}: capacity reservation {live['CapacityReservationId']}"
-    zone = None if pool.capacity_reservation is None else pool.capacity_reservation.zone
-    if live["State"] == "scheduled":
-        yield warning(
-            f"{start} is scheduled; nodes cannot start before {live.get('StartDate', 'its start')}",
-            listing,
-        )
-    elif live["State"] != "active":
-        yield error(f"{start} is {live['State']}, not active", listing)
-    elif live["AvailabilityZone"] != zone:
-        yield error(
-            f"{start} is in {live['AvailabilityZone']}, and the stack file says {zone}",
-            f"set nodePools.{name}.capacityReservation.zone: {live['AvailabilityZone']}",
-        )
-    elif live["InstanceType"] not in pool.machines:
-        wanted = ", ".join(pool.machines)
-        yield error(
-            f"{start} is for {live['InstanceType']}, and the pool has {wanted}",
-            f"set nodePools.{name}.instanceTypes: [{live['InstanceType']}]",
-        )
-    elif live["TotalInstanceCount"] < pool.max_nodes:
-        yield warning(
-            f"{start} has {live['TotalInstanceCount']} instances, and size.max is {pool.max_nodes}",
-            f"set nodePools.{name}.size.max: {live['TotalInstanceCount']}",
-        )
-    else:
-        yield ok(f"{start} is active with {live['TotalInstanceCount']} {live['InstanceType']}")
+    """ACM renews a certificate of its own 60 days before it ends, if it can; never an imported one."""
+    end = certificate.get("NotAfter")
+    left = None if end is None else end - datetime.now(UTC)
+    renews = (
+        certificate.get("Type") == "AMAZON_ISSUED"
+        and certificate.get("RenewalEligibility") == "ELIGIBLE"
+        and certificate.get("RenewalSummary", {}).get("RenewalStatus")
+        not in ("FAILED", "PENDING_VALIDATION")
+    )
+    if left is None or left > timedelta(days=30) or (renews and left > timedelta(days=3)):
+        yield ok(f"the certificate for {host} is ISSUED")
+        return
+    report = error if left < timedelta(days=7) else warning
+    cause = "an imported one" if certificate.get("Type") == "IMPORTED" else "this one"
+    yield report(
+        f"{arn} for {host} ends on {end:%Y-%m-%d}, in {max(left.days, 0)} days, and ACM does not"
+        f" renew {cause}",
+        "aws acm import-certificate --certificate-arn "
+        f"{arn} --certificate fileb://cert.pem --private-key fileb://key.pem"
+        if certificate.get("Type") == "IMPORTED"
+        else f"{another}  # then write its ARN; the old one stays",
+    )
 
 
 def check_keys(account: ExaminedAccount) -> Iterator[Finding]:
@@ -141,7 +121,14 @@ def check_keys(account: ExaminedAccount) -> Iterator[Finding]:
             "Disabled": enable,
             "PendingDeletion": f"aws kms cancel-key-deletion {request} && {enable}",
         }
-        if state == "Enabled":
+        spec = "SYMMETRIC_DEFAULT" if answer is None else answer["KeyMetadata"].get("KeySpec")
+        if state == "Enabled" and spec not in (None, "SYMMETRIC_DEFAULT"):
+            yield error(
+                f"storage {name}: KMS key {arn} is {spec}, and S3 and EFS encrypt with symmetric keys"
+                " alone",
+                f"remove storage.{name}.kmsKeyArn",
+            )
+        elif state == "Enabled":
             yield ok(f"storage {name}: KMS key {arn} is Enabled")
         else:
             yield error(
@@ -150,27 +137,4 @@ def check_keys(account: ExaminedAccount) -> Iterator[Finding]:
                 remedies.get(state or "", f"aws kms list-keys --region {account.region}"),
             )
     if not keys:
-        yield ok("no store names a KMS key")
-
-
-def check_images(account: ExaminedAccount) -> Iterator[Finding]:
-    images = {
-        name: pool.ami_id for name, pool in account.world.pools.items() if pool.ami_id is not None
-    }
-    for name, image in images.items():
-        answer = account.world.find("ec2", "describe_images", ImageIds=[image])
-        if answer is None or not answer["Images"] or answer["Images"][0]["State"] != "available":
-            own = (
-                f"aws ec2 describe-images --region {account.region} --owners self amazon --filters"
-                " Name=name,Values='*eks*'"
-            )
-            usual = (
-                own
-                if (vendor := account.world.pools[name].vendor) and not vendor.ami_types
-                else f"remove nodePools.{name}.amiId && remove nodePools.{name}.amiType"
-            )
-            yield error(f"pool {name}: image {image} is not available in {account.region}", usual)
-        else:
-            yield ok(f"pool {name}: image {image} is available")
-    if not images:
-        yield ok("no pool names an AMI")
+        yield skipped("no store names a KMS key")

@@ -1,20 +1,29 @@
 """The prerequisites of a cluster: version, logs, add-ons and identity (`rows.toml`)."""
 
+import shlex
 from collections.abc import Iterator
 
-from inferplan.components.platforms.aws.prerequisites.table import Values, prerequisite
+from inferplan.components.platforms.aws.prerequisites.routes import Row
+from inferplan.components.platforms.aws.prerequisites.table import (
+    EXAMINED,
+    Unchecked,
+    Values,
+    prerequisite,
+)
 from inferplan.components.platforms.aws.prerequisites.world import World
 from inferplan.components.stores import S3StoreSpec
 
 _AGENT, _EFS_DRIVER = "eks-pod-identity-agent", "aws-efs-csi-driver"
+_NODE_ADDONS = ("vpc-cni", "kube-proxy", "coredns")
 
 
 @prerequisite("cluster-version")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | Unchecked | str]:
     create, live = world.cluster.create, world.existing
     version = create.kubernetes_version if create is not None else (live or {}).get("version")
     if version is None:
         return
+    yield EXAMINED
     releases = {
         each["clusterVersion"]: each
         for each in world.ask("eks", "describe_cluster_versions", includeAll=True)[
@@ -41,7 +50,8 @@ def _(world: World) -> Iterator[Values]:
     if create is None:
         change = (
             f"aws eks update-cluster-version --region {world.cluster.region} --name"
-            f" {world.cluster.name} --kubernetes-version {following}"
+            f" {world.cluster.name} --kubernetes-version {following}  # for all users of the"
+            " cluster, and EKS never goes back: read the release notes first"
         )
     until = f" (standard support ended {end:%Y-%m-%d})" if end is not None else ""
     what = (
@@ -63,10 +73,11 @@ def _minor(version: str) -> int:
 
 
 @prerequisite("log-group")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | Unchecked | str]:
     create = world.cluster.create
     if create is None or create.log_group == "existing":
         return
+    yield EXAMINED
     name = f"/aws/eks/{world.cluster.name}/cluster"
     groups = world.ask("logs", "describe_log_groups", logGroupNamePrefix=name)["logGroups"]
     group = next((each for each in groups if each["logGroupName"] == name), None)
@@ -82,43 +93,180 @@ def _(world: World) -> Iterator[Values]:
 
 
 @prerequisite("auto-mode")
-def _(world: World) -> Iterator[Values]:
-    if (
-        world.existing is not None
-        and world.cluster.auto_mode
-        and not world.existing.get("computeConfig", {}).get("enabled")
-    ):
-        yield {}
+def _(world: World) -> Iterator[Values | Unchecked | str]:
+    if world.existing is None:
+        return
+    yield EXAMINED
+    is_on = bool(world.existing.get("computeConfig", {}).get("enabled"))
+    if is_on != world.cluster.has_auto_mode and (is_on or world.cluster.auto_mode):
+        edits = ["set cluster.autoMode: true"]
+        if not is_on:
+            automatic = [name for name, pool in world.pools.items() if pool.is_auto_mode]
+            groups = [f"set nodePools.{name}.nodes: nodeGroup" for name in automatic]
+            edits = ["remove cluster.autoMode", *groups]
+        yield {
+            "state": "has EKS Auto Mode" if is_on else "has no EKS Auto Mode",
+            "said": "not true" if is_on else "true",
+            "change": " && ".join(edits),
+            "severity": "warning" if is_on else "error",
+        }
+
+
+@prerequisite("cluster-network")
+def _(world: World) -> Iterator[Values | Unchecked | str]:
+    if world.existing is None:
+        return
+    yield EXAMINED
+    network = world.existing.get("kubernetesNetworkConfig", {})
+    if network.get("ipFamily", "ipv4") != "ipv4":
+        yield {"family": network["ipFamily"]}
+
+
+# What the user does about an issue of EKS (EKS API reference, ClusterIssue, read 2026-11).
+_ENABLE = {"KmsKeyDisabled": "aws kms enable-key --region {region} --key-id {key}"}
+
+
+@prerequisite("cluster-health")
+def _(world: World) -> Iterator[Values | Unchecked | str]:
+    if world.existing is None:
+        return
+    yield EXAMINED
+    keys = [
+        each.get("provider", {}).get("keyArn")
+        for each in world.existing.get("encryptionConfig", ())
+    ]
+    for issue in world.existing.get("health", {}).get("issues", ()):
+        code = issue.get("code", "Other")
+        ids = issue.get("resourceIds") or keys
+        key = next((each for each in ids if each and "key/" in each), next(iter(keys), None))
+        command = _ENABLE.get(code) if key else None
+        yield {
+            "code": code,
+            "message": " ".join(str(issue.get("message", "")).split()),
+            "command": command
+            and command.format(region=world.cluster.region, key=key and key.rpartition("/")[2]),
+        }
 
 
 @prerequisite("pod-identity-agent")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | Unchecked | str]:
     buckets = [each for each in world.sections.storage.values() if isinstance(each, S3StoreSpec)]
     readers = any(each.endpoint is None and each.credentials is None for each in buckets)
-    if readers and world.cluster.assigns_pod_identities and _lacks_addon(world, _AGENT):
-        yield {}
+    needs = readers and world.cluster.assigns_pod_identities and not world.cluster.has_auto_mode
+    if world.existing is None or not needs:
+        return
+    if _addon(world, _AGENT) is not None:
+        yield from _health(world, _AGENT)
+        return
+    used = world.ask("eks", "list_pod_identity_associations", clusterName=world.cluster.name)
+    if used.get("associations"):
+        yield Unchecked(
+            f"cluster {world.cluster.name} has no add-on {_AGENT}, but its pods have roles by EKS"
+            " Pod Identity, so that the agent may come from a Helm chart",
+            f"kubectl -n kube-system get daemonset {_AGENT}",
+        )
+        return
+    yield EXAMINED
+    yield {"state": "is not installed", "change": _create(world, _AGENT)}
 
 
 @prerequisite("efs-driver")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | Unchecked | str]:
     stores = [name for name, each in world.sections.storage.items() if each.kind == "efs"]
-    if stores and _lacks_addon(world, _EFS_DRIVER):
-        yield {"store": stores[0]}
+    if world.existing is None or not stores:
+        return
+    yield EXAMINED
+    for each in _health(world, _EFS_DRIVER):
+        yield {**each, "store": stores[0]} if isinstance(each, dict) else each
+    if _addon(world, _EFS_DRIVER) is None:
+        change = _create(world, _EFS_DRIVER)
+        yield {"store": stores[0], "state": "is not installed", "change": change}
 
 
-def _lacks_addon(world: World, name: str) -> bool:
-    has_it = world.cluster.has_auto_mode and name == _AGENT
+@prerequisite("node-addons")
+def _(world: World) -> Iterator[Values | Unchecked | str]:
+    """Without a network plugin no node is Ready. It may be self-managed, as on a cluster of eksctl or
+    the API, or another one: then nodes of others prove it.
+    """
+    groups = [each for each in world.pools.values() if not each.is_auto_mode]
+    if world.existing is None or not groups:
+        return
+    missing = []
+    for name in _NODE_ADDONS:
+        if _addon(world, name) is None:
+            missing.append(name)
+        else:
+            for each in _health(world, name):
+                yield {**each, "addon": name} if isinstance(each, dict) else each
+    if not missing:
+        return
+    live = world.ask("eks", "list_nodegroups", clusterName=world.cluster.name)
+    if live.get("nodegroups") or world.other_nodes:
+        yield Unchecked(
+            f"cluster {world.cluster.name} has no add-on {', '.join(missing)}, but it has nodes, so"
+            " that these are probably self-managed",
+            "kubectl -n kube-system get daemonset,deployment",
+        )
+        return
+    yield EXAMINED
+    yield {
+        "addon": ", ".join(missing),
+        "state": "is not installed",
+        "change": " && ".join(_create(world, name) for name in missing),
+    }
+
+
+def _addon(world: World, name: str) -> Row | None:
+    answer = world.find("eks", "describe_addon", clusterName=world.cluster.name, addonName=name)
+    return None if answer is None else answer["addon"]
+
+
+def _create(world: World, name: str) -> str:
+    """Return the command that installs an add-on. It changes nothing that is installed otherwise:
+    EKS rejects a conflict by default.
+    """
     return (
-        world.existing is not None
-        and not has_it
-        and world.find("eks", "describe_addon", clusterName=world.cluster.name, addonName=name)
-        is None
+        f"aws eks create-addon --region {world.cluster.region} --cluster-name {world.cluster.name}"
+        f" --addon-name {name}"
     )
 
 
+def _health(world: World, name: str) -> Iterator[Values | str]:
+    """Yield the add-on if EKS says that it does not work. Its objects stay in the cluster while it is
+    installed again, with the configuration that it has.
+    """
+    addon = _addon(world, name)
+    if addon is None:
+        return
+    yield EXAMINED
+    if addon["status"] not in ("CREATE_FAILED", "DEGRADED", "UPDATE_FAILED", "DELETE_FAILED"):
+        return
+    issues = addon.get("health", {}).get("issues", ())
+    reasons = "; ".join(f"{each.get('code')}: {each.get('message')}" for each in issues)
+    start = (
+        f"--region {world.cluster.region} --cluster-name {world.cluster.name} --addon-name {name}"
+    )
+    kept = {
+        "--addon-version": addon.get("addonVersion"),
+        "--service-account-role-arn": addon.get("serviceAccountRoleArn"),
+        "--configuration-values": addon.get("configurationValues"),
+    }
+    options = "".join(f" {key} {shlex.quote(value)}" for key, value in kept.items() if value)
+    again = (
+        f"aws eks delete-addon {start} --preserve && aws eks wait addon-deleted {start} && aws eks"
+        f" create-addon {start}{options}"
+    )
+    update = f"aws eks update-addon {start}{options} --resolve-conflicts PRESERVE"
+    yield {
+        "state": f"is {addon['status']}{': ' if reasons else ''}{reasons}",
+        "change": again if addon["status"] == "CREATE_FAILED" else update,
+    }
+
+
 @prerequisite("oidc-provider")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | Unchecked | str]:
     if world.existing is not None and world.cluster.identity == "irsa":
+        yield EXAMINED
         issuer = world.existing["identity"]["oidc"]["issuer"]
         providers = world.ask("iam", "list_open_id_connect_providers")["OpenIDConnectProviderList"]
         if not any(

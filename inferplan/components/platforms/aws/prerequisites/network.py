@@ -2,16 +2,25 @@
 (`rows.toml`).
 """
 
+import json
 from collections.abc import Iterator
 
-from inferplan.components.platforms.aws.prerequisites.table import Values, prerequisite, rows
-from inferplan.components.platforms.aws.prerequisites.world import EVERYWHERE, World
+from inferplan.components.platforms.aws.prerequisites.admission import Peers, admits
+from inferplan.components.platforms.aws.prerequisites.routes import EVERYWHERE
+from inferplan.components.platforms.aws.prerequisites.table import (
+    EXAMINED,
+    Unchecked,
+    Values,
+    prerequisite,
+    rows,
+)
+from inferplan.components.platforms.aws.prerequisites.world import World
 
 _DNS = 53
 
 
 @prerequisite("vpc-dns")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | Unchecked | str]:
     for attribute, option in (
         ("enableDnsSupport", "enable-dns-support"),
         ("enableDnsHostnames", "enable-dns-hostnames"),
@@ -20,6 +29,7 @@ def _(world: World) -> Iterator[Values]:
             answer = world.ask(
                 "ec2", "describe_vpc_attribute", VpcId=world.vpc, Attribute=attribute
             )
+            yield EXAMINED
             if not answer[attribute[0].upper() + attribute[1:]]["Value"]:
                 yield {"attribute": attribute, "option": option}
 
@@ -50,9 +60,10 @@ def _available(world: World) -> list[str]:
 
 
 @prerequisite("zone-available")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | Unchecked | str]:
     available = _available(world)
     for path, zone, zones in _zones_in_file(world):
+        yield EXAMINED
         if zone not in available:
             better = next(
                 (
@@ -70,13 +81,14 @@ def _has_control_planes(world: World, zone: str) -> bool:
 
 
 @prerequisite("zone-control-plane")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | Unchecked | str]:
     if world.cluster.create is None:
         return
     available = [each for each in _available(world) if _has_control_planes(world, each)]
     listed = [(f"cluster.subnets.{zone}", zone, [""]) for zone in world.cluster.subnets or {}]
     listed += [each for each in _zones_in_file(world) if each[0].startswith("cluster.create")]
     for path, zone, zones in listed:
+        yield EXAMINED
         if zone in world.zones and not _has_control_planes(world, zone):
             better = (
                 next((each for each in available if each not in zones), None)
@@ -87,18 +99,17 @@ def _(world: World) -> Iterator[Values]:
 
 
 @prerequisite("api-endpoint")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | Unchecked | str]:
+    if world.existing is None:
+        return
+    yield EXAMINED
     networks = world.network.get("publicAccessCidrs") or [EVERYWHERE]
-    if (
-        world.existing is not None
-        and not world.network.get("endpointPrivateAccess")
-        and EVERYWHERE not in networks
-    ):
+    if not world.network.get("endpointPrivateAccess") and EVERYWHERE not in networks:
         yield {"networks": ", ".join(networks)}
 
 
 @prerequisite("security-group")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | Unchecked | str]:
     for name, pool in world.pools.items():
         live = (
             {each["GroupId"]: each["VpcId"] for each in world.groups(pool.security_groups)}
@@ -106,6 +117,7 @@ def _(world: World) -> Iterator[Values]:
             else {}
         )
         for index, group in enumerate(pool.security_groups or ()):
+            yield EXAMINED
             if group not in live or (world.vpc is not None and live[group] != world.vpc):
                 state = (
                     f"is in {live[group]}, and the cluster in {world.vpc}"
@@ -122,46 +134,85 @@ def _(world: World) -> Iterator[Values]:
 
 
 @prerequisite("coredns")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | Unchecked | str]:
     """Nodes that the cluster already has run its CoreDNS, unless EKS Auto Mode runs it on each
     node.
     """
     if world.existing is None or world.cluster.has_auto_mode:
         return
-    filters = [
-        {"Name": "tag-key", "Values": [f"kubernetes.io/cluster/{world.cluster.name}"]},
-        {"Name": "instance-state-name", "Values": ["running"]},
-    ]
-    instances = [
-        each
-        for one in world.ask("ec2", "describe_instances", Filters=filters)["Reservations"]
-        for each in one["Instances"]
-    ]
-    own = {"Key": "inferplan.dev/stack", "Value": world.stack}
-    nodes = {
-        group["GroupId"]
-        for each in instances
-        if own not in each.get("Tags", ())
-        for group in each["SecurityGroups"]
-    }
+    nodes = {group["GroupId"] for each in world.other_nodes for group in each["SecurityGroups"]}
     for name, pool in world.pools.items() if nodes else ():
-        groups = world.groups_of(pool)
-        if not world.admits(sorted(nodes), _DNS, groups):
-            better = next(
-                (each for each in sorted(nodes) if world.admits([each], _DNS, [each])), None
-            )
+        yield EXAMINED
+        peers = world.nodes(pool)
+        closed = [
+            protocol
+            for protocol in ("udp", "tcp")
+            if not world.admits(sorted(nodes), protocol, _DNS, peers)
+        ]
+        if closed:
+            better = next((each for each in sorted(nodes) if _admits_itself(world, each)), None)
             primary = world.network.get("clusterSecurityGroupId")
+            source = {"UserIdGroupPairs": [{"GroupId": primary}]}
+            rules = [
+                {"IpProtocol": each, "FromPort": _DNS, "ToPort": _DNS, **source} for each in closed
+            ]
+            known = pool.security_groups or []
             yield {
                 "pool": name,
                 "nodes": sorted(nodes)[0],
-                "groups": ", ".join(groups),
-                "better": better,
-                "primary": primary,
+                "groups": ", ".join(sorted(peers.groups)),
+                "protocols": " and ".join(closed),
+                "better": None if better in known else better and ", ".join([*known, better]),
+                "rules": json.dumps(rules) if primary else None,
             }
 
 
+def _admits_itself(world: World, group: str) -> bool:
+    alone = Peers(groups=frozenset([group]), blocks=())
+    return all(world.admits([group], protocol, _DNS, alone) for protocol in ("udp", "tcp"))
+
+
+@prerequisite("cluster-group")
+def _(world: World) -> Iterator[Values | Unchecked | str]:
+    """The control plane and all nodes have the cluster's security group, which admits itself unless
+    that rule was removed.
+    """
+    primary = world.network.get("clusterSecurityGroupId")
+    if primary is None or not world.pools:
+        return
+    [group] = world.groups([primary]) or [None]
+    if group is None:
+        return
+    yield EXAMINED
+    peers = Peers(groups=frozenset([primary]), blocks=tuple(world.blocks))
+    for way, rules in (
+        ("ingress", group["IpPermissions"]),
+        ("egress", group.get("IpPermissionsEgress", ())),
+    ):
+        closed = [
+            port for port in (443, 10250) if not admits(rules, "tcp", port, peers, world.prefixes)
+        ]
+        if closed:
+            source = {"UserIdGroupPairs": [{"GroupId": primary}]}
+            yield {
+                "group": primary,
+                "way": way,
+                "ports": " and ".join(map(str, closed)),
+                "rules": json.dumps([{"IpProtocol": "-1", **source}]),
+            }
+
+
+@prerequisite("vpc-tenancy")
+def _(world: World) -> Iterator[Values | Unchecked | str]:
+    if world.vpc is None:
+        return
+    yield EXAMINED
+    if world.vpc_row.get("InstanceTenancy", "default") != "default":
+        yield {"tenancy": world.vpc_row["InstanceTenancy"]}
+
+
 @prerequisite("balancer-subnets")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | Unchecked | str]:
     """EKS Auto Mode finds the subnets of a load balancer by their tags; a VPC of the stack has
     them.
     """
@@ -169,6 +220,7 @@ def _(world: World) -> Iterator[Values]:
     balancer = None if gateway is None else gateway.access.balancer
     if balancer is None or not world.cluster.balances_in_auto_mode or world.vpc is None:
         return
+    yield EXAMINED
     public = balancer.scheme == "internet-facing"
     tag, kind = (
         ("kubernetes.io/role/elb", "public")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from inferplan.components.platforms.aws.pool_spec import EksPool
-from inferplan.components.platforms.aws.prerequisites.table import Values, prerequisite
+from inferplan.components.platforms.aws.prerequisites.table import EXAMINED, Values, prerequisite
 from inferplan.components.platforms.aws.prerequisites.world import World
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
 from inferplan.hardware import machines
@@ -44,10 +44,11 @@ def quota_pattern(instance_type: str, capacity_type: str) -> str:
 
 
 @prerequisite("vcpu-quotas")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | str]:
     start, most = vcpus_needed(world.pools)
     quotas, used = (_quotas(world, "ec2"), _vcpus_used(world)) if most else ({}, Counter[str]())
     for pattern in sorted(most):
+        yield EXAMINED
         yield from _exceeded("ec2", quotas, pattern, used[pattern], start[pattern], most[pattern])
 
 
@@ -153,8 +154,9 @@ def _needs(world: World) -> Iterator[tuple[str, str, int, Callable[[World], int]
 
 
 @prerequisite("other-quotas")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | str]:
     for service, name, need, use in _needs(world):
+        yield EXAMINED
         yield from _exceeded(
             service, _quotas(world, service), re.escape(name), use(world), need, need
         )
@@ -170,7 +172,7 @@ def _quotas(world: World, service: str) -> Mapping[str, Quota]:
 
 def _exceeded(
     service: str, quotas: Mapping[str, Quota], pattern: str, used: int, start: int, most: int
-) -> Iterator[Values]:
+) -> Iterator[Values | str]:
     """Yield the quota if its use by others leaves too little for the start (an error) or the
     maximum of the stack (a warning).
     """
@@ -203,15 +205,16 @@ def _exceeded(
 
 
 @prerequisite("offerings")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | str]:
     offered = (
         _offered(world, sorted({each for pool in world.pools.values() for each in pool.machines}))
         if world.pools
         else {}
     )
     for name, pool in world.pools.items():
-        zones = set(pool.location(world.cluster.location).zones)
+        zones = _zones(world, name)
         for each in pool.machines:
+            yield EXAMINED
             if missing := zones - offered[each]:
                 none = missing == zones
                 place = "the pool's zones " if none else ""
@@ -228,6 +231,12 @@ def _(world: World) -> Iterator[Values]:
                 }
 
 
+def _zones(world: World, name: str) -> set[str]:
+    """Return the zones in which nodes of the pool `name` start: those of its subnets, if they exist."""
+    live = {row["AvailabilityZone"] for row in world.pool_subnets(name)}
+    return live or set(world.pools[name].location(world.cluster.location).zones)
+
+
 def _change(
     world: World, name: str, zones: set[str], offered: Mapping[str, set[str]], instance_type: str
 ) -> str | None:
@@ -236,11 +245,11 @@ def _change(
     """
     pool = world.pools[name]
     usable = sorted(
-        (zones if zones & offered[instance_type] else set(world.cluster.zones))
+        (zones if zones & offered[instance_type] else set(world.cluster.zones) or zones)
         & offered[instance_type]
     )
     if usable and pool.capacity_reservation is None:
-        return f"set nodePools.{name}.zones: [{', '.join(usable)}]"
+        return _only_in(world, name, usable)
     own = machines.machine(instance_type)
     types = [each for each in pool.machines if zones <= offered[each]]
     if not types:
@@ -256,6 +265,17 @@ def _change(
         offer = _offered(world, enough)
         types = [each for each in enough if zones <= offer[each]][: len(pool.machines)]
     return f"set nodePools.{name}.instanceTypes: [{', '.join(types)}]" if types else None
+
+
+def _only_in(world: World, name: str, zones: Sequence[str]) -> str | None:
+    """Return the edit with which nodes of a pool start in `zones` only. Where the file names no
+    subnets of the cluster, the pool gets some.
+    """
+    rows = [row for row in world.pool_subnets(name) if row["AvailabilityZone"] in zones]
+    if world.cluster.zones and world.pools[name].subnets is None:
+        return f"set nodePools.{name}.zones: [{', '.join(zones)}]"
+    ids = ", ".join(row["SubnetId"] for row in rows)
+    return f"set nodePools.{name}.subnets: [{ids}]" if rows else None
 
 
 def _offered(world: World, types: Sequence[str]) -> Mapping[str, set[str]]:

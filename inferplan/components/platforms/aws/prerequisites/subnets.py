@@ -2,49 +2,74 @@
 
 from collections.abc import Iterator
 
-from inferplan.components.platforms.aws.prerequisites.table import Values, prerequisite, rows
-from inferplan.components.platforms.aws.prerequisites.world import FREE_ADDRESSES, Named, World
+from inferplan.components.platforms.aws.prerequisites.routes import FREE_ADDRESSES
+from inferplan.components.platforms.aws.prerequisites.table import (
+    EXAMINED,
+    Values,
+    prerequisite,
+)
+from inferplan.components.platforms.aws.prerequisites.world import Named, World
 
 
 def _place(world: World, each: Named, zone: str | None) -> Values:
-    """Return the values of a remedy that chooses or creates another subnet in `zone`."""
     zone = each.zone or zone or f"{world.cluster.region}a"
-    better = world.better(zone)
-    return {
-        "path": each.path,
-        "subnet": each.id,
-        "zone": zone,
-        "better": better,
-        "block": None if better else world.free_block(),
-    }
+    change = subnet_change(world, each, zone)
+    return {"path": each.path, "subnet": each.id, "zone": zone, "change": change}
+
+
+def subnet_change(world: World, each: Named, zone: str) -> str | None:
+    """Return the edit that chooses another subnet in `zone`, or the commands that create one."""
+    if each.implied and (good := world.better_map()):
+        listed = ", ".join(f"{name}: {id_}" for name, id_ in good.items())
+        return f"set cluster.subnets: {{{listed}}}"
+    if not each.implied and (better := world.better(zone)):
+        return f"set {each.path}: {better}"
+    every = [one.id for one in (*world.named, *world.implied)]
+    block, table = world.free_block(every.index(each.id)), world.private_table(zone)
+    if block is None or table is None:
+        return None
+    region = f"--region {world.cluster.region}"
+    edit = f"cluster.subnets: {{{zone}: $subnet}}" if each.implied else f"{each.path}: $subnet"
+    return (
+        f"subnet=$(aws ec2 create-subnet {region} --vpc-id {world.vpc} --availability-zone {zone}"
+        f" --cidr-block {block} --query Subnet.SubnetId --output text) && aws ec2"
+        f" associate-route-table {region} --route-table-id {table} --subnet-id $subnet &&"
+        f" set {edit}"
+    )
 
 
 @prerequisite("subnet-exists")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | str]:
     for each in world.named:
+        yield EXAMINED
         if each.id not in world.subnets:
             yield _place(world, each, None)
 
 
 @prerequisite("subnet-zone")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | str]:
     for each in world.named:
         live = world.subnets.get(each.id, {}).get("AvailabilityZone")
-        if live is not None and each.zone not in (None, live):
-            yield {**_place(world, each, None), "live": live}
+        if live is not None and each.zone is not None:
+            yield EXAMINED
+            if each.zone != live:
+                yield {**_place(world, each, None), "live": live}
 
 
 @prerequisite("subnet-vpc")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | str]:
     for each in world.named:
         row = world.subnets.get(each.id)
-        if row is not None and world.vpc is not None and row["VpcId"] != world.vpc:
-            yield {**_place(world, each, row["AvailabilityZone"]), "live": row["VpcId"]}
+        if row is not None and world.vpc is not None:
+            yield EXAMINED
+            if row["VpcId"] != world.vpc:
+                yield {**_place(world, each, row["AvailabilityZone"]), "live": row["VpcId"]}
 
 
 @prerequisite("subnet-private")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | str]:
     for each, row in world.usable():
+        yield EXAMINED
         if gateway := world.gateway(row):
             table = (world.table(row) or {})["RouteTableId"]
             yield {
@@ -55,52 +80,12 @@ def _(world: World) -> Iterator[Values]:
 
 
 @prerequisite("subnet-size")
-def _(world: World) -> Iterator[Values]:
+def _(world: World) -> Iterator[Values | str]:
     for each, row in world.usable():
+        yield EXAMINED
         if (free := row["AvailableIpAddressCount"]) <= FREE_ADDRESSES:
             yield {
                 **_place(world, each, row["AvailabilityZone"]),
                 "cidr": row["CidrBlock"],
                 "free": free,
-            }
-
-
-@prerequisite("subnet-route")
-def _(world: World) -> Iterator[Values]:
-    """The remedy creates the endpoints: interfaces in the subnet, and a gateway for S3."""
-    closed = [(each, row) for each, row in world.usable() if world.default_route(row) is None]
-    for each, row in closed[:1]:
-        filters = [{"Name": "vpc-id", "Values": [world.vpc]}]
-        endpoints = {
-            one["ServiceName"]
-            for one in world.ask("ec2", "describe_vpc_endpoints", Filters=filters)["VpcEndpoints"]
-        }
-        names = {
-            name: f"com.amazonaws.{world.cluster.region}.{name}" for name in rows()["endpoints"]
-        }
-        missing = [name for name, service in names.items() if service not in endpoints]
-        table, start = (
-            world.table(row),
-            (
-                f"aws ec2 create-vpc-endpoint --region {world.cluster.region} --vpc-id {world.vpc}"
-                " --service-name"
-            ),
-        )
-        subnets = " ".join(one["SubnetId"] for _, one in closed)
-        ends = {
-            "s3": (
-                f"--vpc-endpoint-type Gateway --route-table-ids {(table or {}).get('RouteTableId')}"
-            )
-        }
-        commands = [
-            f"{start} {names[name]}"
-            f" {ends.get(name, f'--vpc-endpoint-type Interface --subnet-ids {subnets}')}"
-            for name in missing
-        ]
-        if missing:
-            yield {
-                "path": each.path,
-                "subnet": each.id,
-                "missing": ", ".join(missing),
-                "commands": " && ".join(commands),
             }

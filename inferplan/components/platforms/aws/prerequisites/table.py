@@ -5,13 +5,25 @@ a remedy that can be executed.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from inferplan.components.platforms.aws.prerequisites.world import World
 from inferplan.tables import table
 
 Values = Mapping[str, Any]
-Check = Callable[[World], Iterator[Values]]
+
+
+@dataclass(frozen=True)
+class Unchecked:
+    """Something that a check could not examine, and why."""
+
+    reason: str
+    remedy: str = ""
+
+
+EXAMINED: Final = "examined"
+"""Yielded by a check for each thing at which it looked. A row without one is not checked."""
+Check = Callable[[World], Iterator[Values | Unchecked | str]]
 CHECKS: dict[str, Check] = {}
 
 
@@ -30,21 +42,35 @@ def rows() -> Mapping[str, Any]:
     return table("components/platforms/aws/prerequisites/rows.toml")
 
 
-def unmet(name: str, world: World) -> Iterator[Unmet]:
-    """Check the row `name`. Raises what `world.ask` raises, except for a missing resource."""
+def judge(name: str, world: World) -> Iterator[Unmet | Unchecked | str]:
+    """Check the row `name`: yield what is not met, what could not be checked, and EXAMINED for each
+    thing at which it looked. Raises what `world.ask` raises, except for a missing resource.
+    """
     row = rows()[name]
     common = {"region": world.cluster.region, "cluster": world.cluster.name, "vpc": world.vpc}
     for values in CHECKS[name](world):
+        if isinstance(values, Unchecked | str):
+            yield values
+            continue
         fields = {**common, **values}
-        remedy = row["remedy"]
-        if any(f"{{{key}}}" in remedy and value is None for key, value in fields.items()):
-            remedy = row.get("otherwise", remedy)
-        severity = values.get("severity", "error")
+        texts = (row["remedy"], row.get("otherwise", ""), row.get("last", row["remedy"]))
+        remedy = next(
+            (
+                text
+                for text in texts
+                if text and not any(f"{{{key}}}" in text and fields[key] is None for key in fields)
+            ),
+            texts[-1],
+        )
         yield Unmet(
             problem=row["problem"].format_map(fields),
             remedy=remedy.format_map(fields),
-            severity=severity,
+            severity=values.get("severity", "error"),
         )
+
+
+def unmet(name: str, world: World) -> Iterator[Unmet]:
+    yield from (each for each in judge(name, world) if isinstance(each, Unmet))
 
 
 def prerequisite(name: str) -> Callable[[Check], Check]:
@@ -61,6 +87,15 @@ def prerequisite(name: str) -> Callable[[Check], Check]:
 
 def rows_with_checks() -> tuple[str, ...]:
     """Return the names of the rows, in the order of the table."""
-    for module in ("subnets", "network", "cluster", "storage", "quotas"):
+    for module in (
+        "subnets",
+        "ways_out",
+        "network",
+        "cluster",
+        "storage",
+        "weights",
+        "keys",
+        "quotas",
+    ):
         import_module(f"{__package__}.{module}")
     return tuple(name for name, row in rows().items() if isinstance(row, dict))

@@ -1,42 +1,34 @@
 """Facts about an existing AWS account for the checks of `rows.toml`: asked once, read only."""
 
 import ipaddress
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
-from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.pool_spec import EksPool
+from inferplan.components.platforms.aws.prerequisites.admission import Peers, admits
+from inferplan.components.platforms.aws.prerequisites.routes import Routes, Row
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
-from inferplan.components.platforms.platform import Sections
-
-Ask = Callable[..., Mapping[str, Any]]
-"""`ask("ec2", "describe_vpcs", VpcIds=[...])`: the answer of AWS, all pages of it. An error for a
-missing resource has `missing` = True.
-"""
-Row = Mapping[str, Any]
-FREE_ADDRESSES = 16
-EVERYWHERE = "0.0.0.0/0"
+from inferplan.images.mirror import full_name, mirrored
 
 
 @dataclass(frozen=True)
 class Named:
-    """A subnet `id` in the stack file at `path`; `zone` is the zone that the file says for it."""
+    """A subnet `id` in the stack file at `path`; `zone` is the zone that the file says for it.
+    `implied` is true for a subnet of the existing cluster, which nodes use if the file names none.
+    """
 
     path: str
     id: str
     zone: str | None
+    implied: bool = False
 
 
 @dataclass(frozen=True)
-class World:
+class World(Routes):
     """The account that the stack `stack` meets, behind `ask`."""
-
-    cluster: EksClusterFields
-    sections: Sections
-    stack: str
-    ask: Ask
 
     def find(self, service: str, operation: str, **parameters: Any) -> Row | None:
         """Return the answer, None if the resource does not exist."""
@@ -83,6 +75,48 @@ class World:
         """The cluster that the stack uses and does not create."""
         return None if self.cluster.is_created else self.live
 
+    @cached_property
+    def account(self) -> str:
+        """The account of the credentials."""
+        return str(self.ask("sts", "get_caller_identity")["Account"])
+
+    @property
+    def images(self) -> list[str]:
+        """The images of models and the gateway, as nodes pull them."""
+        mirror = getattr(getattr(self.sections, "images", None), "mirror", None)
+        named = [getattr(self.sections.gateway, "image", None)]
+        for model in self.sections.models.values():
+            pool = self.sections.node_pools.get(model.pool)
+            accelerator = None if pool is None else pool.target(model.pool).accelerator
+            default = None if accelerator is None else accelerator.engine(model.engine).image
+            named.append(model.image or default)
+        return [mirrored(each, mirror) if mirror else full_name(each) for each in named if each]
+
+    @cached_property
+    def other_nodes(self) -> Sequence[Row]:
+        """The running nodes of the cluster that this stack did not start."""
+        filters = [
+            {"Name": "tag-key", "Values": [f"kubernetes.io/cluster/{self.cluster.name}"]},
+            {"Name": "instance-state-name", "Values": ["running"]},
+        ]
+        answer = self.ask("ec2", "describe_instances", Filters=filters)["Reservations"]
+        own = {"Key": "inferplan.dev/stack", "Value": self.stack}
+        rows = [each for reservation in answer for each in reservation["Instances"]]
+        return [each for each in rows if own not in each.get("Tags", ())]
+
+    @cached_property
+    def s3_endpoints(self) -> Sequence[Row]:
+        """The gateway endpoints to S3 that the tables of the nodes have."""
+        service = f"com.amazonaws.{self.cluster.region}.s3"
+        filters = [{"Name": "vpc-id", "Values": [self.vpc]}]
+        tables = {(self.table(row) or {}).get("RouteTableId") for row in self.node_subnets()}
+        answer = self.ask("ec2", "describe_vpc_endpoints", Filters=filters)["VpcEndpoints"]
+        return [
+            each
+            for each in answer
+            if each["ServiceName"] == service and tables & set(each.get("RouteTableIds", ()))
+        ]
+
     @property
     def network(self) -> Row:
         return (self.existing or {}).get("resourcesVpcConfig", {})
@@ -126,11 +160,25 @@ class World:
     def neighbours(self) -> Mapping[str, Row]:
         return {} if self.vpc is None else self._subnets("vpc-id", [self.vpc])
 
+    @cached_property
+    def implied(self) -> Sequence[Named]:
+        """The subnets of the existing cluster, if nodes of the stack start in them by default: the
+        private ones, as `lookups.private_subnets` chooses them.
+        """
+        ids = sorted(self.network.get("subnetIds", ()))
+        chooses = [pool for pool in self.pools.values() if pool.subnets is None]
+        if self.cluster.subnets is not None or not chooses:
+            return ()
+        rows = {id_: self.subnets[id_] for id_ in ids if id_ in self.subnets}
+        private = [id_ for id_, row in rows.items() if not self.gateway(row)]
+        path = f"cluster {self.cluster.name}"
+        return [Named(path, id_, None, implied=True) for id_ in private or rows]
+
     def usable(self) -> Iterator[tuple[Named, Row]]:
         """Yield the named subnets that are in the right VPC and zone, and those of the cluster
         where pools name none.
         """
-        for each in self.named:
+        for each in (*self.named, *self.implied):
             row = self.subnets.get(each.id)
             if (
                 row is not None
@@ -140,42 +188,29 @@ class World:
                 yield each, row
 
     def node_subnets(self) -> list[Row]:
-        """The subnets in which nodes start."""
-        rows = [row for _, row in self.usable()]
-        return rows or [
-            row
-            for id_ in self.network.get("subnetIds", ())
-            if (row := self.subnets.get(id_)) and not self.gateway(row)
+        """The subnets of the VPC in which nodes start."""
+        chosen = {row["SubnetId"] for name in self.pools for row in self.pool_subnets(name)}
+        return [row for _, row in self.usable() if not chosen or row["SubnetId"] in chosen]
+
+    def pool_subnets(self, name: str) -> list[Row]:
+        """The subnets in which nodes of the pool `name` start, as far as they exist."""
+        pool = self.pools[name]
+        ids = pool.subnets or [
+            id_
+            for zone, id_ in (self.cluster.subnets or {}).items()
+            if pool.only_zones is None or zone in pool.only_zones
+        ]
+        return [
+            self.subnets[id_]
+            for id_ in ids or [each.id for each in self.implied]
+            if id_ in self.subnets
         ]
 
-    @cached_property
-    def tables(self) -> dict[str, Sequence[Row]]:
-        return {}
-
-    def table(self, subnet: Row) -> Row | None:
-        """Return the route table of a subnet: its own, else the main one of its VPC."""
-        vpc = subnet["VpcId"]
-        if vpc not in self.tables:
-            filters = [{"Name": "vpc-id", "Values": [vpc]}]
-            self.tables[vpc] = self.ask("ec2", "describe_route_tables", Filters=filters)[
-                "RouteTables"
-            ]
-        pairs = [(each, table) for table in self.tables[vpc] for each in table["Associations"]]
-        own = next(
-            (table for each, table in pairs if each.get("SubnetId") == subnet["SubnetId"]), None
-        )
-        return own or next((table for each, table in pairs if each.get("Main")), None)
-
-    def default_route(self, subnet: Row) -> Row | None:
-        routes = (self.table(subnet) or {}).get("Routes", ())
-        return next(
-            (each for each in routes if each.get("DestinationCidrBlock") == EVERYWHERE), None
-        )
-
-    def gateway(self, subnet: Row) -> str:
-        """Return the internet gateway that makes a subnet public, "" for a private one."""
-        gateway = (self.default_route(subnet) or {}).get("GatewayId", "")
-        return gateway if gateway.startswith("igw-") else ""
+    def nodes(self, pool: EksPool | None = None) -> Peers:
+        """The security groups that nodes have before the update, and the blocks of their subnets."""
+        groups = self.groups_of(pool) if pool else [self.network.get("clusterSecurityGroupId", "")]
+        blocks = tuple(sorted({row["CidrBlock"] for row in self.node_subnets()}))
+        return Peers(groups=frozenset(groups) - {""}, blocks=blocks)
 
     def better(self, zone: str | None) -> str | None:
         """Return a private subnet with room in `zone` that the file does not name yet."""
@@ -183,23 +218,57 @@ class World:
         rows = [
             row
             for id_, row in sorted(self.neighbours.items())
-            if id_ not in taken
-            and row["AvailabilityZone"] == zone
-            and row["AvailableIpAddressCount"] > FREE_ADDRESSES
+            if id_ not in taken and row["AvailabilityZone"] == zone
         ]
-        return next((row["SubnetId"] for row in rows if not self.gateway(row)), None)
+        return next((row["SubnetId"] for row in rows if self.is_good(row)), None)
 
-    def free_block(self) -> str | None:
-        """Return a free /24 of the VPC."""
-        if self.vpc is None:
-            return None
-        [row] = self.ask("ec2", "describe_vpcs", VpcIds=[self.vpc])["Vpcs"]
-        taken = [ipaddress.IPv4Network(each["CidrBlock"]) for each in self.neighbours.values()]
-        network = ipaddress.IPv4Network(row["CidrBlock"])
-        blocks = network.subnets(new_prefix=max(24, network.prefixlen))
-        return next(
-            (str(each) for each in blocks if not any(each.overlaps(other) for other in taken)), None
+    def better_map(self) -> Mapping[str, str]:
+        """Return a good subnet of each zone, those of the cluster first."""
+        own = set(self.network.get("subnetIds", ()))
+        rows = sorted(self.neighbours.values(), key=lambda row: row["SubnetId"] not in own)
+        good: dict[str, str] = {}
+        for row in rows:
+            if row["AvailabilityZone"] not in good and self.is_good(row):
+                good[row["AvailabilityZone"]] = row["SubnetId"]
+        return dict(sorted(good.items()))
+
+    def private_table(self, zone: str) -> str | None:
+        """Return a route table with a way out for a new private subnet, of the same zone if there is
+        one.
+        """
+        rows = sorted(self.neighbours.values(), key=lambda row: row["AvailabilityZone"] != zone)
+        tables = (
+            (self.table(row) or {}).get("RouteTableId")
+            for row in rows
+            if not self.gateway(row) and self.default_route(row) and self.dead_end(row) is None
         )
+        return next(filter(None, tables), None)
+
+    @cached_property
+    def vpc_row(self) -> Row:
+        """The VPC of the nodes."""
+        rows = self.ask("ec2", "describe_vpcs", VpcIds=[self.vpc])["Vpcs"]
+        return rows[0] if rows else {}
+
+    @cached_property
+    def blocks(self) -> Sequence[str]:
+        """The IPv4 blocks of the VPC, also those that were added."""
+        rows = self.vpc_row.get("CidrBlockAssociationSet", ())
+        states = [(each["CidrBlock"], each["CidrBlockState"]["State"]) for each in rows]
+        return [block for block, state in states if state == "associated"] or [
+            self.vpc_row["CidrBlock"]
+        ]
+
+    def free_block(self, number: int) -> str | None:
+        """Return the free /24 of the VPC with that number, so that two remedies take two blocks."""
+        taken = [ipaddress.IPv4Network(each["CidrBlock"]) for each in self.neighbours.values()]
+        free = (
+            str(each)
+            for network in map(ipaddress.IPv4Network, self.blocks)
+            for each in network.subnets(new_prefix=max(24, network.prefixlen))
+            if not any(each.overlaps(other) for other in taken)
+        )
+        return next(islice(free, number, None), None)
 
     @cached_property
     def zones(self) -> Mapping[str, Row]:
@@ -215,22 +284,15 @@ class World:
         )
         return rows["SecurityGroups"]
 
-    def admits(self, ids: Sequence[str], port: int, sources: Sequence[str]) -> bool:
-        """True if one of the security groups `ids` admits `port` from one of `sources`, or from
-        every address of private networks.
-        """
-        for rule in (rule for group in self.groups(ids) for rule in group["IpPermissions"]):
-            fits = rule["IpProtocol"] == "-1" or rule.get("FromPort", 0) <= port <= rule.get(
-                "ToPort", 65535
-            )
-            pairs = {each["GroupId"] for each in rule.get("UserIdGroupPairs", ())}
-            wide = any(
-                ipaddress.ip_network(each["CidrIp"]).prefixlen <= 16
-                for each in rule.get("IpRanges", ())
-            )
-            if fits and (wide or pairs & set(sources)):
-                return True
-        return False
+    def prefixes(self, list_id: str) -> Sequence[str]:
+        """The networks of a managed prefix list."""
+        answer = self.ask("ec2", "get_managed_prefix_list_entries", PrefixListId=list_id)
+        return [each["Cidr"] for each in answer["Entries"]]
+
+    def admits(self, ids: Sequence[str], protocol: str, port: int, peers: Peers) -> bool:
+        """True if the security groups `ids` together admit `port` from every address of `peers`."""
+        rules = [rule for group in self.groups(ids) for rule in group["IpPermissions"]]
+        return admits(rules, protocol, port, peers, self.prefixes)
 
     def groups_of(self, pool: EksPool) -> list[str]:
         """The security groups of a pool's nodes that exist before the update."""

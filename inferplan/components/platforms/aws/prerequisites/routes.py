@@ -1,0 +1,101 @@
+"""The routes of subnets, and whether they lead anywhere."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
+from inferplan.components.platforms.aws.prerequisites.account import Ask
+from inferplan.components.platforms.platform import Sections
+
+Row = Mapping[str, Any]
+FREE_ADDRESSES = 16
+EVERYWHERE = "0.0.0.0/0"
+
+
+@dataclass(frozen=True)
+class Routes(ABC):
+    """The routes in the account that the stack `stack` meets, behind `ask`."""
+
+    cluster: EksClusterFields
+    sections: Sections
+    stack: str
+    ask: Ask
+
+    @property
+    @abstractmethod
+    def vpc(self) -> str | None:
+        """The VPC of the nodes."""
+
+    @property
+    @abstractmethod
+    def neighbours(self) -> Mapping[str, Row]:
+        """All subnets of the VPC."""
+
+    @cached_property
+    def tables(self) -> dict[str, Sequence[Row]]:
+        return {}
+
+    def table(self, subnet: Row) -> Row | None:
+        """Return the route table of a subnet: its own, else the main one of its VPC."""
+        vpc = subnet["VpcId"]
+        if vpc not in self.tables:
+            filters = [{"Name": "vpc-id", "Values": [vpc]}]
+            self.tables[vpc] = self.ask("ec2", "describe_route_tables", Filters=filters)[
+                "RouteTables"
+            ]
+        pairs = [(each, table) for table in self.tables[vpc] for each in table["Associations"]]
+        own = next(
+            (table for each, table in pairs if each.get("SubnetId") == subnet["SubnetId"]), None
+        )
+        return own or next((table for each, table in pairs if each.get("Main")), None)
+
+    def default_route(self, subnet: Row) -> Row | None:
+        """The route to the internet, also one that leads nowhere."""
+        routes = (self.table(subnet) or {}).get("Routes", ())
+        return next(
+            (each for each in routes if each.get("DestinationCidrBlock") == EVERYWHERE), None
+        )
+
+    @cached_property
+    def nat_gateways(self) -> Mapping[str, Row]:
+        filters = [{"Name": "vpc-id", "Values": [self.vpc]}]
+        rows = self.ask("ec2", "describe_nat_gateways", Filters=filters)["NatGateways"]
+        return {each["NatGatewayId"]: each for each in rows}
+
+    def dead_end(self, subnet: Row) -> str | None:
+        """Return why the default route of `subnet` does not lead to the internet; None if it does,
+        or if there is none.
+        """
+        route = self.default_route(subnet) or {}
+        nat = route.get("NatGatewayId")
+        if route.get("State") == "blackhole":
+            target = nat or route.get("GatewayId") or route.get("TransitGatewayId") or "a target"
+            return f"{target}, which does not exist any more (the route is a blackhole)"
+        if nat is None:
+            return None
+        live = self.nat_gateways.get(nat)
+        if live is None or live["State"] not in ("available", "pending"):
+            return f"{nat}, which {'does not exist' if live is None else 'is ' + live['State']}"
+        if live.get("ConnectivityType") == "private":
+            return f"{nat}, a private NAT gateway, which reaches no internet"
+        row = self.neighbours.get(live["SubnetId"])
+        if row is not None and not self.gateway(row):
+            return f"{nat} in subnet {live['SubnetId']}, which has no route to an internet gateway"
+        return None
+
+    def gateway(self, subnet: Row) -> str:
+        """Return the internet gateway that makes a subnet public, "" for a private one."""
+        gateway = (self.default_route(subnet) or {}).get("GatewayId", "")
+        return gateway if gateway.startswith("igw-") else ""
+
+    def is_good(self, row: Row) -> bool:
+        """True for a private subnet with room and a way out."""
+        return (
+            row["AvailableIpAddressCount"] > FREE_ADDRESSES
+            and not self.gateway(row)
+            and self.default_route(row) is not None
+            and self.dead_end(row) is None
+        )
