@@ -43,6 +43,8 @@ _IMAGE = re.compile(r"(^|\.)(image|imageUri|imageId)$")
 _FIRST, _LAST = 50, 9000
 _MOST_NAMES = 4
 # Reported per resource, even if name and cause are the same.
+_CONTENT_KINDS = re.compile(r"kubernetes:core/v1:(ConfigMap|Secret)")
+_DIGEST = re.compile(r"-(?=[0-9a-f]*[0-9])[0-9a-f]{8,}$")
 _OF_EACH = ("deleted", REPLACED, "created", CHANGES, GONE, UNPROTECTED)
 _SUBJECTS = ("model", "consumer", "pool")
 
@@ -195,6 +197,11 @@ def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Risk:
     weight, consequence, order = (
         (meaning.weight, meaning.consequence, meaning.order) if meaning else (ROUTINE, "", _LAST)
     )
+    if replaced and _is_named_by_content(step):
+        weight, consequence = (
+            ROUTINE,
+            "pods that name it change with it, and keep the old one until then",
+        )
     if not replaced and (step.op == "discard" or (step.old and step.old.retain_on_delete)):
         consequence, weight = "it is removed from the state only", ROUTINE
     if step.old and step.old.protect and step.op != "discard":
@@ -215,6 +222,21 @@ def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Risk:
         common=common,
         order=order,
     )
+
+
+def _is_named_by_content(step: Step) -> bool:
+    """True if a ConfigMap or Secret of a component of ours, whose content facts state, gets a new
+    name because of its content: the old one stays until the new one exists.
+    """
+    own = type_of(step.parent).startswith("inferplan:")
+    if not own or not _CONTENT_KINDS.fullmatch(step.type) or not step.old or not step.new:
+        return False
+    names = [
+        _DIGEST.sub("", str(mapping(inputs, "metadata").get("name")))
+        for inputs in (step.old_inputs, step.new_inputs)
+        if _DIGEST.search(str(mapping(inputs, "metadata").get("name")))
+    ]
+    return len(names) == 2 and len(set(names)) == 1 and not step.new.delete_before_replace
 
 
 def _identity(step: Step) -> str:
