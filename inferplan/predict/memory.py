@@ -26,7 +26,7 @@ _WITHOUT_CACHE = ("linear_attention", "mamba", "recurrent", "conv")
 
 @cache
 def config_of(model: str) -> Mapping[str, Any] | None:
-    """The configuration with the layers of the published `model`; None if nobody listed it."""
+    """The configuration with the layers of the published `model`; None for one that no table lists."""
     own = table("predict/data/models.toml")["models"]
     key = model.rpartition("/")[2].lower()
     for name, row in own.items():

@@ -26,8 +26,6 @@ from inferplan.review.steps.kinds import DISRUPTIVE, ROUTINE, is_known, owned
 from inferplan.review.steps.risk import CHANGES, GOES, REPLACED, Risk, change_text, once, risks_of
 
 ENTRY_POINT, COSTS_MORE = "a new entry point", "costs more"
-# A reviewer reads what a stack states before its cost, and its cost before single objects.
-_AFTER_FACTS = 1000
 _ROUTES = ("Ingress", "HTTPRoute", "GRPCRoute")
 
 
@@ -207,7 +205,6 @@ def _outages(figures: Figures, preview: Preview, *, reported: Collection[str]) -
                 "every month is billed so, without what is paid by use: budget.reviewPercent and"
                 " budget.reviewUsd are the thresholds"
             ),
-            order=_AFTER_FACTS,
         )
     changes = {step.urn: step.changes for step in preview.changed}
     for each in figures.forecasts:
