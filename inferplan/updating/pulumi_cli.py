@@ -86,10 +86,11 @@ def answer(arguments: list[str], environment: Mapping[str, str]) -> str:
             "pulumi is not on PATH (https://www.pulumi.com/docs/install). Install it"
         ) from None
     if ended.returncode:
-        raise OperationError(
-            f"pulumi {' '.join(arguments[:2])} failed:"
-            f" {' '.join((ended.stderr or ended.stdout).split())[-600:]}"
-        )
+        text = _refusal((ended.stderr or ended.stdout).splitlines(keepends=True))
+        row = remedy_for("update", text)
+        stack = arguments[-1] if arguments[-2:-1] == ["--stack"] else "STACK"
+        remedy = f" Next: {row['remedy'].format(verb='up', stack=stack)}." if row else ""
+        raise OperationError(f"pulumi {' '.join(arguments[:2])} failed: {text[-600:]}.{remedy}")
     return ended.stdout
 
 
@@ -141,12 +142,14 @@ def run(arguments: list[str], environment: Mapping[str, str], *, output: int | N
             return _has_changes(log)
         command = {"destroy": "down"}.get(verb, verb)
         records = list(read_records(log))
-        if not records and (cause := _refusal(words)):
+        failures = failures_of(records)
+        began = failures or any("resourcePreEvent" in each for each in records)
+        if not began and (cause := _refusal(words)):
             raise OperationError(
                 f"{command} of {stack} did not start: {cause}. Nothing was"
                 f" changed.{_remedy(cause, command, stack)}"
             )
-        raise OperationError(explain(failures_of(records), verb=command, stack=stack))
+        raise OperationError(explain(failures, verb=command, stack=stack))
 
 
 def _has_changes(log: Path) -> bool:
@@ -175,11 +178,10 @@ def _copy_errors(process: subprocess.Popen[bytes], words: deque[str]) -> None:
 
 def _refusal(words: Iterable[str]) -> str:
     """The reason why the CLI did not start its engine, from the last lines of its standard error;
-    "" if it states none.
+    "" if it printed none. An error may have further lines, up to a warning.
     """
-    text = _COLOUR.sub("", "".join(words))
-    _, marker, cause = text.rpartition("error: ")
-    return " ".join(cause.split()).rstrip(".") if marker else ""
+    text = _WARNING.sub("", _COLOUR.sub("", "".join(words)))
+    return " ".join(text.rpartition("error: ")[2].split()).rstrip(".")
 
 
 def _remedy(cause: str, verb: str, stack: str) -> str:
@@ -205,6 +207,7 @@ def _wait_for(process: subprocess.Popen[bytes]) -> tuple[int, bool]:
                 process.send_signal(signal.SIGINT)
 
 
+_WARNING = re.compile(r"^warning: .*\n?", re.MULTILINE)
 _COLOUR = re.compile(r"<\{%[^%]*%\}>|\x1b\[[0-9;]*m")
 _TRACEBACK = re.compile(
     r"Traceback \(most recent call last\)|Program failed with an unhandled exception"

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.errors import OperationError
 from inferplan.rehearsal.cluster import delete, start
+from inferplan.updating.pulumi_cli import run
 from inferplan.updating.run_marks import VARIABLE
 from tests.engine.requirement import needs_pulumi
 from tests.engine.test_scenarios import Pulumi
@@ -252,3 +255,32 @@ def test_refusals_before_the_engine_starts_state_their_cause(engine):
     assert json.loads(engine.exported())["deployment"]["resources"], (
         "a refused down must leave the stack"
     )
+
+
+@pytest.mark.parametrize(
+    ("lacks", "remedy"),
+    [
+        ("host", "install the whole Pulumi CLI"),
+        ("provider", "run pulumi install"),
+        ("backend", "set PULUMI_BACKEND_URL"),
+    ],
+)
+def test_an_engine_that_lacks_a_part_says_which_and_what_to_do(
+    engine, tmp_path, monkeypatch, lacks, remedy
+):
+    """Of the whole engine one part is missing; each ends in the same form, and changes nothing."""
+    monkeypatch.chdir(engine.project)
+    environment = dict(engine.environment)
+    if lacks == "backend":
+        environment["PULUMI_BACKEND_URL"] = (tmp_path / "nowhere").as_uri()
+    folders = environment["PATH"].split(os.pathsep)
+    if lacks == "host":
+        folders = [each for each in folders if not (Path(each) / "pulumi-language-python").exists()]
+        (tmp_path / "pulumi").symlink_to(Path(shutil.which("pulumi") or "").resolve())
+        environment["PATH"] = os.pathsep.join([str(tmp_path), *folders])
+    if lacks == "provider":
+        environment["PULUMI_HOME"] = str(tmp_path / "home")
+    with pytest.raises(OperationError) as caught:
+        run(["up", "--stack", STACK, "--yes", "--skip-preview"], environment)
+    assert "named no resource" not in str(caught.value)
+    assert remedy in str(caught.value).splitlines()[0]

@@ -4,9 +4,13 @@ own text stands below.
 
 from __future__ import annotations
 
+import json
+import shlex
+
 import pytest
 
-from inferplan.updating.pulumi_cli import explain, failures_of
+from inferplan.errors import OperationError
+from inferplan.updating.pulumi_cli import answer, explain, failures_of, run
 
 URN = "urn:pulumi:chat::inferplan::inferplan:gateway:Gateway$kubernetes:core/v1:ConfigMap::gateway-config"
 
@@ -111,3 +115,110 @@ def test_several_failures_are_all_quoted_and_counted():
 
 def test_an_engine_that_names_nothing_still_leads_on():
     assert "inferplan recover chat" in explain(failures_of([]), verb="up", stack="chat")
+
+
+WARNING = "warning: using pulumi-language-python from $PATH at /opt/bin/pulumi-language-python\n"
+LANGUAGE = "failed to load language plugin python: "
+# What the CLI 3.276 prints before the first resource (2026-11), the events that it logs until then,
+# and what a reader must find in the last line.
+REFUSALS = {
+    "no language host": (
+        (
+            f"error: {LANGUAGE}no language plugin 'pulumi-language-python' found in the workspace or on"
+            " your $PATH\n"
+        ),
+        [{"cancelEvent": {}}],
+        "install the whole Pulumi CLI",
+    ),
+    "a broken language host": (
+        (
+            f"{WARNING}error: {LANGUAGE}could not read plugin [/opt/bin/pulumi-language-python]: exit"
+            " status 3\n"
+        ),
+        [{"diagnosticEvent": {"severity": "warning", "message": "x"}}, {"cancelEvent": {}}],
+        "install the whole Pulumi CLI",
+    ),
+    "an old CLI": (
+        'error: Pulumi CLI version 3.200.0 does not satisfy the version range ">=3.230.0"\n',
+        [],
+        "install a Pulumi CLI of that range",
+    ),
+    "a wrong passphrase": (
+        (
+            f"{WARNING}error: getting stack configuration: get stack secrets manager: incorrect"
+            " passphrase\n"
+        ),
+        [],
+        "set PULUMI_CONFIG_PASSPHRASE",
+    ),
+    "no passphrase": (
+        (
+            "error: getting stack configuration: get stack secrets manager: passphrase must be set with"
+            " PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE environment variables\n"
+        ),
+        [],
+        "set PULUMI_CONFIG_PASSPHRASE and repeat",
+    ),
+    "no token, a warning after the error": (
+        "error: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions\n"
+        + WARNING,
+        [],
+        "set PULUMI_BACKEND_URL",
+    ),
+    "a folder that is missing": (
+        (
+            'error: unable to open state directory "file:///nonexistent/x": stat /nonexistent/x: no'
+            " such file or directory\n"
+        ),
+        [],
+        "set PULUMI_BACKEND_URL",
+    ),
+    "a bucket that does not answer": (
+        (
+            'error: read ".pulumi/meta.yaml": blob (key ".pulumi/meta.yaml") (code=Unknown): operation'
+            " error S3: GetObject, dial tcp: no such host\n"
+        ),
+        [],
+        "set PULUMI_BACKEND_URL",
+    ),
+    "an invalid Pulumi.yaml": (
+        (
+            "error: could not unmarshal '/p/Pulumi.yaml': invalid YAML file: yaml: line 4: did not find"
+            " expected ',' or ']'\n"
+        ),
+        [],
+        "correct the file",
+    ),
+    "no word error at all": ("panic: assertion failed\n", [], "Correct that, then run"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize("verb", ["up", "destroy"])
+def test_a_refusal_before_the_first_resource_states_its_cause_and_what_to_do(
+    tmp_path, monkeypatch, name, verb
+):
+    said, events, remedy = REFUSALS[name]
+    logged = "".join(f"{json.dumps(each)}\n" for each in events)
+    program = tmp_path / "pulumi"
+    write = f"printf %s {shlex.quote(logged)} > $log"
+    program.write_text(
+        f"#!/bin/sh\nfor log; do :; done\ncase $log in */events.ndjson) {write};; esac\n"
+        f"printf %s {shlex.quote(said)} >&2\nexit 1\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path))
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    monkeypatch.setenv("PATH", environment["PATH"])
+    with pytest.raises(OperationError) as caught:
+        run([verb, "--stack", "chat", "--yes"], environment)
+    told = str(caught.value)
+    assert told.startswith(f"{'down' if verb == 'destroy' else verb} of chat did not start: ")
+    assert remedy in told
+    assert "Nothing was changed." in told
+    assert "\n" not in told
+    assert "warning:" not in told
+    with pytest.raises(OperationError) as caught:
+        answer(["stack", "export", "--stack", "chat"], environment)
+    assert "warning:" not in str(caught.value)
+    assert remedy.startswith("Correct that") or remedy in str(caught.value)
