@@ -61,11 +61,12 @@ class ExaminedCluster:
         return f"kubectl --context {self.context}"
 
     def remedy(self, section: str, name: str) -> str:
-        return (
-            table("commands/doctor/remedies.toml")[section]
-            .get(name, "")
-            .replace("CONTEXT", self.context)
-        )
+        text = table("commands/doctor/remedies.toml")[section].get(name, "")
+        cluster = self.settings.cluster
+        values = {"CONTEXT": self.context}
+        for word, field in (("CLUSTER", "name"), ("REGION", "region")):
+            values[word] = getattr(cluster, field, word)
+        return re.sub(r"\b(CONTEXT|CLUSTER|REGION)\b", lambda match: values[match[1]], text)
 
     @cached_property
     def declared(self) -> Mapping[ObjectKey, Mapping[str, Any]]:

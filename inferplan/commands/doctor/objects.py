@@ -2,6 +2,7 @@
 quotas and the user's rights.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -244,14 +245,17 @@ def check_quotas(cluster: ExaminedCluster) -> Iterator[Finding]:
         name, used = quota["metadata"]["name"], quota.get("status", {}).get("used", {})
         for resource, hard in quota["spec"].get("hard", {}).items():
             need, limit = totals.get(resource, Decimal(0)), _number(hard)
-            free = limit - _number(used.get(resource, 0))
+            taken = _number(used.get(resource, 0))
+            free = limit - taken
             if need > min(limit, free):
                 findings += 1
                 message = (
                     f"ResourceQuota {name} allows {hard} {resource}, {canonical(str(free))} are"
                     f" free, and the stack needs {canonical(str(need))}"
                 )
-                patch = f'{{"spec":{{"hard":{{"{resource}":"{canonical(str(need))}"}}}}}}'
+                # Never less than others have: what is used may be theirs.
+                enough = canonical(str(taken + need))
+                patch = f'{{"spec":{{"hard":{{"{resource}":"{enough}"}}}}}}'
                 raise_limit = (
                     f"{cluster.kubectl} -n {namespace} patch resourcequota {name} --type=merge -p"
                     f" '{patch}'"
@@ -259,11 +263,12 @@ def check_quotas(cluster: ExaminedCluster) -> Iterator[Finding]:
                 # What is used may be the stack's own pods, from an earlier update.
                 yield error(message, raise_limit) if need > limit else warning(message, raise_limit)
     for (_, name), each in cluster.live.objects("v1", "LimitRange", namespace).items():
-        for message in _over_limit(cluster, each):
+        for message, patch in _over_limit(cluster, each):
             findings += 1
             yield error(
                 f"LimitRange {name}: {message}",
-                f"{cluster.kubectl} -n {namespace} edit limitrange {name}",
+                f"{cluster.kubectl} -n {namespace} patch limitrange {name} --type=json -p"
+                f" '{patch}'",
             )
     if not findings:
         yield ok(f"no quota or LimitRange of namespace {namespace} is too small")
@@ -288,17 +293,24 @@ def _totals(cluster: ExaminedCluster) -> Mapping[str, Decimal]:
     return totals
 
 
-def _over_limit(cluster: ExaminedCluster, limit_range: Mapping[str, Any]) -> Iterator[str]:
-    for rule in limit_range["spec"].get("limits", ()):
+def _over_limit(
+    cluster: ExaminedCluster, limit_range: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """Yield what is too large for the namespace, and the JSON patch of that limit alone."""
+    for index, rule in enumerate(limit_range["spec"].get("limits", ())):
         for resource, most in rule.get("max", {}).items():
             for pods in cluster.pods if rule["type"] == "Container" else ():
                 values = pods.requested(resource, "limits") + pods.requested(resource)
                 largest = max(values, key=_number, default=0)
                 if _number(largest) > _number(most):
-                    yield (
+                    key = resource.replace("~", "~0").replace("/", "~1")
+                    place = f"/spec/limits/{index}/max/{key}"
+                    patch = [{"op": "replace", "path": place, "value": str(largest)}]
+                    message = (
                         f"a container may have {most} {resource}, and one of {pods.owner} has"
                         f" {largest}"
                     )
+                    yield message, json.dumps(patch)
 
 
 def _number(quantity: Any) -> Decimal:

@@ -492,3 +492,43 @@ def region_off(world: Shared) -> None:
     world.answers["get_caller_identity"] = LoginError(
         "AWS does not accept the credentials", remedy="aws sso login"
     )
+
+
+def peering(world: Shared) -> None:
+    other = world.other_vpc()
+    link = world.ask("ec2", "create_vpc_peering_connection", VpcId=world.vpc, PeerVpcId=other)
+    target = link["VpcPeeringConnection"]["VpcPeeringConnectionId"]
+    subnet = world.subnet("10.1.140.0/24", _A)
+    world.table(subnet, VpcPeeringConnectionId=target)
+    world.config["cluster"]["subnets"][_A] = subnet
+
+
+def transit(world: Shared) -> None:
+    gateway = world.ask("ec2", "create_transit_gateway")["TransitGateway"]["TransitGatewayId"]
+    _reroute(world, TransitGatewayId=gateway)
+
+
+def _reroute(world: Shared, **target: str) -> None:
+    for table in tables(world):
+        route = {"RouteTableId": table["RouteTableId"], "DestinationCidrBlock": "0.0.0.0/0"}
+        world.ask("ec2", "delete_route", **route)
+        world.ask("ec2", "create_route", **route, **target)
+
+
+def disabled_file_system(world: Shared) -> None:
+    arn = key()(world)
+    call = {"CreationToken": "locked", "Encrypted": True, "KmsKeyId": arn}
+    system = world.ask("efs", "create_file_system", **call)["FileSystemId"]
+    point = world.ask("efs", "create_access_point", FileSystemId=system, ClientToken="locked")
+    for subnet in world.private.values():
+        world.target(system, subnet, world.nfs)
+    ids = {"fileSystemId": system, "accessPointId": point["AccessPointId"]}
+    world.config["storage"]["shared"] |= ids
+    world.ask("kms", "disable_key", KeyId=arn.rpartition("/")[2])
+
+
+def private_api_for_nat(world: Shared) -> None:
+    [row] = world.ask("ec2", "describe_nat_gateways")["NatGateways"]
+    address = row["NatGatewayAddresses"][0]["PublicIp"]
+    network = {"endpointPrivateAccess": False, "publicAccessCidrs": [f"{address}/32"]}
+    world.cluster["resourcesVpcConfig"] |= network

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,6 +21,7 @@ from moto import mock_aws
 from inferplan.commands.doctor.aws import account as accounts
 from inferplan.commands.doctor.aws.account import AwsError, Credentials, ExaminedAccount
 from inferplan.commands.doctor.aws.checks import AWS_CHECKS
+from inferplan.commands.doctor.aws.permissions import boundary_json
 from inferplan.commands.doctor.examination import _without_context
 from inferplan.commands.doctor.findings import DeniedError, LoginError, run_checks
 from inferplan.components.platforms.aws.prerequisites.table import rows_with_checks
@@ -126,6 +128,12 @@ G, STANDARD = (
     "Running On-Demand G and VT instances",
     "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
 )
+
+
+def soon(days: int) -> datetime:
+    return datetime.now(UTC) + timedelta(days=days)
+
+
 OTHER = {"Account": "999988887777", "Arn": "arn:aws:iam::999988887777:user/anna", "UserId": "A"}
 MISSING = AwsError("not there", "ResourceNotFoundException")
 ON_DEMAND = {"ImageId": "ami-12c6146b", "InstanceType": "m7i.2xlarge", "MinCount": 2, "MaxCount": 2}
@@ -154,6 +162,9 @@ BROKEN = [
     ("AWS certificate", answer("describe_certificate", MISSING), "error", f"{CERTIFICATE} does not exist", "aws acm request-certificate --region us-east-1 --domain-name llm.acme.example"),
     ("AWS certificate", update("certificate", Status="PENDING_VALIDATION"), "error", "is PENDING_VALIDATION, not ISSUED", "aws acm wait certificate-validated"),
     ("AWS certificate", lambda a: a.certificate.update(DomainName="x.example", SubjectAlternativeNames=["x.example"]), "error", "is for x.example, and gateway.host is llm.acme.example", "request-certificate"),
+    ("AWS certificate", update("certificate", Type="IMPORTED", NotAfter=soon(5)), "error", "in 4 days, and ACM does not renew an imported one", "aws acm import-certificate"),
+    ("AWS certificate", update("certificate", Type="AMAZON_ISSUED", RenewalEligibility="INELIGIBLE", NotAfter=soon(20)), "warning", "in 19 days, and ACM does not renew this one", "request-certificate"),
+    ("AWS certificate", update("certificate", Type="AMAZON_ISSUED", RenewalEligibility="ELIGIBLE", RenewalSummary={"RenewalStatus": "PENDING_VALIDATION", "DomainValidationOptions": [{"DomainName": "llm.acme.example"}], "UpdatedAt": soon(0)}, NotAfter=soon(20)), "warning", "in 19 days", "request-certificate"),
     ("AWS reservations", update("reservation", State="expired"), "error", "cr-0123456789abcdef0 is expired, not active", "--capacity-reservation-ids cr-0123456789abcdef0"),
     ("AWS reservations", update("reservation", State="scheduled"), "warning", "is scheduled", "describe-capacity-reservations"),
     ("AWS reservations", update("reservation", AvailabilityZone="us-east-1a"), "error", "is in us-east-1a, and the stack file says us-east-1b", "set nodePools.h100.capacityReservation.zone: us-east-1a"),
@@ -297,6 +308,22 @@ def test_a_policy_for_a_role_of_iam_identity_center_leaves_its_permission_set_as
     assert before.items() <= after.items()
     [own] = after.keys() - before.keys()
     assert own == "inferplan-inference-prod"
+
+
+BOUNDARY = f"arn:aws:iam::{ACCOUNT}:policy/team/inferplan-boundary"
+
+
+def test_a_boundary_that_does_not_exist_is_named_and_created(account):
+    check = partial(examine, account, "AWS roles", permissions_boundary=BOUNDARY)
+    [finding] = check()
+    assert finding[1:3] == ("error", f"permissions boundary {BOUNDARY} does not exist")
+    execute(finding[3].partition(" && ")[2], account, {}, {"boundary.json": boundary_json()})
+    assert [each[1] for each in check()] == ["ok"]
+    [finding] = examine(
+        account, "AWS roles", permissions_boundary=BOUNDARY.replace(ACCOUNT, "999988887777")
+    )
+    assert finding[1] == "error"
+    assert finding[3] == "remove cluster.permissionsBoundary"
 
 
 def test_what_the_stack_itself_created_is_not_counted_as_the_use_of_others(account):

@@ -123,7 +123,7 @@ BROKEN = [
     ("secrets", lambda w: w.one("Secret", "minio").update(data={"AWS_ACCESS_KEY_ID": "c2VjcmV0"}), "error", "Secret minio has no key AWS_SECRET_ACCESS_KEY", "--from-file=AWS_SECRET_ACCESS_KEY=FILE --dry-run=client -o json | kubectl --context onprem -n inference patch secret minio --patch-file=/dev/stdin"),
     ("quotas", quota("4"), "error", "allows 4 requests.habana.ai/gaudi, 4 are free, and the stack needs 12", '"requests.habana.ai/gaudi":"12"'),
     ("quotas", quota("16", used="8"), "warning", "8 are free, and the stack needs 12", "patch resourcequota team"),
-    ("quotas", limit_range("100Gi"), "error", "a container may have 100Gi memory, and one of Deployment llama-3-70b has 383Gi", "edit limitrange team"),
+    ("quotas", limit_range("100Gi"), "error", "a container may have 100Gi memory, and one of Deployment llama-3-70b has 383Gi", """patch limitrange team --type=json -p '[{"op": "replace", "path": "/spec/limits/0/max/memory", "value": "383Gi"}]'"""),
     ("rights", lambda w: setattr(w, "denied", ("deployments.apps",)), "error", "create, patch deployments.apps in namespace inference", "--verb=create,patch --resource=deployments.apps"),
 ]  # fmt: skip
 

@@ -64,13 +64,40 @@ def _used(account: ExaminedAccount, name: str, bucket: str, state: str) -> Itera
         )
     elif state == "denied":
         yield unchecked(
-            f"AWS denies s3:ListBucket on {bucket}; needs permission s3:ListBucket. Pods read it"
-            " with their own role, which the bucket's policy must allow if it is in another"
-            " account",
-            f"aws s3api get-bucket-policy --bucket {bucket}",
+            f"AWS denies s3:ListBucket on {bucket}; needs permission s3:ListBucket. A bucket of"
+            " another account has to let pods read",
+            "the owner of the bucket adds this statement to its policy:"
+            f" {json.dumps(_reading(account, bucket))}; and to the policy of its key, if it has"
+            f" one: {json.dumps(_decrypting(account))}",
         )
     else:
         yield ok(f"storage {name}: bucket {bucket} exists")
+
+
+def _reading(account: ExaminedAccount, bucket: str) -> Mapping[str, Any]:
+    """Return the statement with which roles of this account read a bucket of another one; IAM of
+    this account gives the right to the roles of the stack alone.
+    """
+    arn = f"arn:aws:s3:::{bucket}"
+    return {
+        "Sid": "InferplanReaders",
+        "Effect": "Allow",
+        "Principal": {"AWS": f"arn:aws:iam::{account.caller['Account']}:root"},
+        "Action": ["s3:GetObject", "s3:ListBucket"],
+        "Resource": [arn, f"{arn}/*"],
+    }
+
+
+def _decrypting(account: ExaminedAccount) -> Mapping[str, Any]:
+    service = f"s3.{account.region}.amazonaws.com"
+    return {
+        "Sid": "InferplanReaders",
+        "Effect": "Allow",
+        "Principal": {"AWS": f"arn:aws:iam::{account.caller['Account']}:root"},
+        "Action": "kms:Decrypt",
+        "Resource": "*",
+        "Condition": {"StringEquals": {"kms:ViaService": service}},
+    }
 
 
 def _takes_logs(account: ExaminedAccount, name: str, source: str, bucket: str) -> Iterator[Finding]:

@@ -85,8 +85,32 @@ def check_roles(account: ExaminedAccount) -> Iterator[Finding]:
                 f"role {name} exists already, and this stack did not create it",
                 "set cluster.identity: podIdentity",
             )
-    if not names:
-        yield skipped("the stack gives no fixed name to a role")
+    yield from _judge_boundary(account)
+    if not names and account.cluster.permissions_boundary is None:
+        yield skipped("the stack gives no fixed name to a role, and names no boundary")
+
+
+def _judge_boundary(account: ExaminedAccount) -> Iterator[Finding]:
+    """Without its permissions boundary no role can be created."""
+    arn = account.cluster.permissions_boundary
+    if arn is None:
+        return
+    if account.world.find("iam", "get_policy", PolicyArn=arn) is not None:
+        yield ok(f"permissions boundary {arn} exists")
+    elif f":{account.caller['Account']}:" in arn:
+        head, _, name = arn.rpartition("/")
+        path = f"{head.partition(':policy')[2]}/"
+        yield error(
+            f"permissions boundary {arn} does not exist",
+            f"inferplan doctor {account.stack} --boundary > boundary.json && aws iam create-policy"
+            f" --policy-name {name} --path {path} --policy-document file://boundary.json",
+        )
+    else:
+        yield error(
+            f"permissions boundary {arn} is not in account {account.caller['Account']}, whose roles"
+            " cannot have it",
+            "remove cluster.permissionsBoundary",
+        )
 
 
 def check_account(account: ExaminedAccount) -> Iterator[Finding]:

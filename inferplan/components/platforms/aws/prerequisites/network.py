@@ -2,6 +2,7 @@
 (`rows.toml`).
 """
 
+import ipaddress
 import json
 from collections.abc import Iterator
 
@@ -104,7 +105,11 @@ def _(world: World) -> Iterator[Values | Unchecked | str]:
         return
     yield EXAMINED
     networks = world.network.get("publicAccessCidrs") or [EVERYWHERE]
-    if not world.network.get("endpointPrivateAccess") and EVERYWHERE not in networks:
+    if world.network.get("endpointPrivateAccess") or EVERYWHERE in networks:
+        return
+    admitted = [ipaddress.ip_network(each) for each in networks]
+    own = [ipaddress.ip_address(each) for each in world.addresses]
+    if not own or not all(any(each in network for network in admitted) for each in own):
         yield {"networks": ", ".join(networks)}
 
 

@@ -75,7 +75,8 @@ class Routes(ABC):
             target = nat or route.get("GatewayId") or route.get("TransitGatewayId") or "a target"
             return f"{target}, which does not exist any more (the route is a blackhole)"
         if nat is None:
-            return None
+            peering = route.get("VpcPeeringConnectionId")
+            return f"{peering}, and a peering leads to no internet" if peering else None
         live = self.nat_gateways.get(nat)
         if live is None or live["State"] not in ("available", "pending"):
             return f"{nat}, which {'does not exist' if live is None else 'is ' + live['State']}"
@@ -90,6 +91,25 @@ class Routes(ABC):
         """Return the internet gateway that makes a subnet public, "" for a private one."""
         gateway = (self.default_route(subnet) or {}).get("GatewayId", "")
         return gateway if gateway.startswith("igw-") else ""
+
+    def elsewhere(self, subnet: Row) -> str | None:
+        """Return the target of a default route that leads to another network, whose own routes
+        decide.
+        """
+        route = self.default_route(subnet) or {}
+        gateway = route.get("GatewayId", "")
+        other = gateway if gateway.startswith(("vgw-", "vpce-")) else None
+        return route.get("TransitGatewayId") or route.get("NetworkInterfaceId") or other
+
+    @property
+    def addresses(self) -> set[str]:
+        """The public addresses of the NAT gateways of the VPC."""
+        return {
+            one["PublicIp"]
+            for nat in self.nat_gateways.values()
+            for one in nat.get("NatGatewayAddresses", ())
+            if one.get("PublicIp") and nat["State"] == "available"
+        }
 
     def is_good(self, row: Row) -> bool:
         """True for a private subnet with room and a way out."""

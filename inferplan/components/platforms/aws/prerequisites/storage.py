@@ -47,6 +47,27 @@ def _(world: World) -> Iterator[Values | str]:
                     ),
                     "change": _right_point(world, name, store) or _own_file_system(world, name),
                 }
+            elif state := _key_state(world, row):
+                number = row["KmsKeyId"].rpartition("/")[2]
+                yield {
+                    "store": name,
+                    "id": id_,
+                    "state": f"is encrypted with {row['KmsKeyId']}, which is {state},",
+                    "change": (
+                        f"aws kms enable-key --region {world.cluster.region} --key-id {number}"
+                        if state == "Disabled"
+                        else _own_file_system(world, name)
+                    ),
+                }
+
+
+def _key_state(world: World, system: Row) -> str | None:
+    """Return the state of the key of a file system; None if it works."""
+    if "KmsKeyId" not in system:
+        return None
+    answer = world.find("kms", "describe_key", KeyId=system["KmsKeyId"])
+    state = "missing" if answer is None else answer["KeyMetadata"]["KeyState"]
+    return None if state == "Enabled" else str(state)
 
 
 def _right_point(world: World, name: str, store: EfsStoreSpec) -> str | None:
@@ -98,7 +119,11 @@ def _(world: World) -> Iterator[Values | str]:
             (_groups(world, each)[0] for each in targets),
             world.network.get("clusterSecurityGroupId"),
         )
-        served = {each["AvailabilityZoneName"] for each in targets}
+        served = {
+            each["AvailabilityZoneName"]
+            for each in targets
+            if each.get("LifeCycleState") in ("available", "creating", "updating")
+        }
         by_zone = {row["AvailabilityZone"]: row["SubnetId"] for row in world.node_subnets()}
         systems = world.find("efs", "describe_file_systems", FileSystemId=store.file_system_id)
         rows = (systems or {}).get("FileSystems", ())

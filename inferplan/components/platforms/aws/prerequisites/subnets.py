@@ -86,6 +86,6 @@ def _(world: World) -> Iterator[Values | str]:
         if (free := row["AvailableIpAddressCount"]) <= FREE_ADDRESSES:
             yield {
                 **_place(world, each, row["AvailabilityZone"]),
-                "cidr": row["CidrBlock"],
+                "cidr": row.get("CidrBlock", "IPv6 alone"),
                 "free": free,
             }

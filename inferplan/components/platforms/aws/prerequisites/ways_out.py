@@ -52,9 +52,18 @@ def _is_interface(each: Row) -> bool:
 
 
 @prerequisite("subnet-way-out")
-def _(world: World) -> Iterator[Values | str]:
+def _(world: World) -> Iterator[Values | Unchecked | str]:
+    others: set[str] = set()
     for each, row in world.usable():
         if world.default_route(row) is None:
+            continue
+        if other := world.elsewhere(row):
+            if other not in others:
+                yield Unchecked(
+                    f"the default route of subnet {each.id} leads to {other}, and whether that"
+                    " leads to the internet is decided there"
+                )
+            others.add(other)
             continue
         yield EXAMINED
         if reason := world.dead_end(row):
@@ -64,11 +73,12 @@ def _(world: World) -> Iterator[Values | str]:
 
 def _way_out(world: World, each: Named, row: Row) -> str | None:
     """Return the commands that give a subnet a way out, or the edit that chooses another subnet. A
-    route to a private NAT gateway stays, because it leads to other networks.
+    route to a private NAT gateway or a peering stays, because it leads to other networks.
     """
     route, table = world.default_route(row) or {}, (world.table(row) or {})["RouteTableId"]
     live = world.nat_gateways.get(route.get("NatGatewayId", ""), {})
-    if live.get("ConnectivityType") == "private" and live["State"] == "available":
+    is_private = live.get("ConnectivityType") == "private" and live["State"] == "available"
+    if is_private or (route.get("VpcPeeringConnectionId") and route.get("State") != "blackhole"):
         return subnet_change(world, each, row["AvailabilityZone"])
     region = f"--region {world.cluster.region}"
     replace = f"aws ec2 replace-route {region} --route-table-id {table}"

@@ -104,13 +104,7 @@ def _origin(world: World) -> Mapping[str, str]:
     endpoint = next(iter(world.s3_endpoints), None)
     if endpoint is not None:
         return {"aws:sourcevpc": world.vpc, "aws:sourcevpce": endpoint["VpcEndpointId"]}
-    used = {(world.default_route(row) or {}).get("NatGatewayId") for row in world.node_subnets()}
-    addresses = {
-        one["PublicIp"]
-        for id_, nat in world.nat_gateways.items()
-        for one in (nat.get("NatGatewayAddresses", ()) if id_ in used else ())
-        if one.get("PublicIp")
-    }
+    addresses = world.addresses
     return {"aws:sourceip": addresses.pop() if len(addresses) == 1 else UNKNOWN}
 
 

@@ -209,7 +209,10 @@ class World(Routes):
     def nodes(self, pool: EksPool | None = None) -> Peers:
         """The security groups that nodes have before the update, and the blocks of their subnets."""
         groups = self.groups_of(pool) if pool else [self.network.get("clusterSecurityGroupId", "")]
-        blocks = tuple(sorted({row["CidrBlock"] for row in self.node_subnets()}))
+        # A subnet of IPv6 alone has no block of IPv4.
+        blocks = tuple(
+            sorted({row["CidrBlock"] for row in self.node_subnets() if row.get("CidrBlock")})
+        )
         return Peers(groups=frozenset(groups) - {""}, blocks=blocks)
 
     def better(self, zone: str | None) -> str | None:
@@ -261,7 +264,11 @@ class World(Routes):
 
     def free_block(self, number: int) -> str | None:
         """Return the free /24 of the VPC with that number, so that two remedies take two blocks."""
-        taken = [ipaddress.IPv4Network(each["CidrBlock"]) for each in self.neighbours.values()]
+        taken = [
+            ipaddress.IPv4Network(each["CidrBlock"])
+            for each in self.neighbours.values()
+            if each.get("CidrBlock")
+        ]
         free = (
             str(each)
             for network in map(ipaddress.IPv4Network, self.blocks)
