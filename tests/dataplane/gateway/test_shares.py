@@ -235,8 +235,8 @@ def test_a_name_of_64_mib_takes_no_more_memory_than_any_body(tmp_path):
 # Kind of what clients hold, how many of it are sent here, and what the derivation counts for each.
 UNITS = [
     *((size, min(each.slots, 40), 2 * each.largest) for size, each in BODIES.items()),
-    ("headers", 400, 10_000 + HEADER_BUFFERS * HEADER_BUFFER_KB * 1024),
-    ("connections", 400, 10_000),
+    ("headers", 400, 22_000 + HEADER_BUFFERS * HEADER_BUFFER_KB * 1024),
+    ("connections", 400, 22_000),
     ("calls", 400, 42_000),
 ]
 
