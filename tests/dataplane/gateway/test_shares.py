@@ -237,7 +237,7 @@ UNITS = [
     *((size, min(each.slots, 40), 2 * each.largest) for size, each in BODIES.items()),
     ("headers", 400, 22_000 + HEADER_BUFFERS * HEADER_BUFFER_KB * 1024),
     ("connections", 400, 22_000),
-    ("calls", 400, 42_000),
+    ("calls", 400, 54_000),
 ]
 
 
