@@ -24,6 +24,7 @@ BENCHMARKS = (
     "engine",
     "gateway",
     "gateway_denials",
+    "gateway_streams",
     "preheat",
     "report",
     "policies",

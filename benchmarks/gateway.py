@@ -15,7 +15,7 @@ import shutil
 import statistics
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,8 +38,8 @@ _ANSWER = "x" * 200
 _LINE = "lorem ipsum dolor sit amet, consectetur adipisici elit, sed eiusmod\n"
 # Lines of a prompt, by the size that labels show.
 _LINES = {"": 28, "20 KB": 280, "300 KB": 4200}
-_OWN, _ONE = "/llama/v1/chat/completions", "/v1/chat/completions"
-_BARE, _LARGE = "bare proxy_pass", ("20 KB", "300 KB")
+OWN, ONE = "/llama/v1/chat/completions", "/v1/chat/completions"
+BARE, _LARGE = "bare proxy_pass", ("20 KB", "300 KB")
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -52,14 +52,14 @@ class Subject:
     script: Path
     port: int
     pid: int
-    path: str = _OWN
+    path: str = OWN
     rates: list[float] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
 
 
 @contextmanager
-def _nginx(
+def bare_nginx(
     binary: str, folder: Path, port: int, directives: str, upstream: str = ""
 ) -> Iterator[int]:
     """Run an nginx at `port` with `directives` for every path; yields its process id."""
@@ -79,6 +79,20 @@ def _nginx(
         [binary, "-c", str(config), "-p", str(folder), "-g", f"{user}daemon off;"], port
     ) as pid:
         yield pid
+
+
+def keeping_nginx(
+    binary: str, folder: Path, port: int, backend: int
+) -> AbstractContextManager[int]:
+    """The reference: an nginx at `port` that forwards everything and keeps its connections."""
+    return bare_nginx(
+        binary,
+        folder,
+        port,
+        'proxy_pass http://model; proxy_http_version 1.1; proxy_set_header Connection "";'
+        " proxy_buffering off;",
+        f"upstream model {{ server 127.0.0.1:{backend}; keepalive 64; }}",
+    )
 
 
 def gateway(stack: ExitStack, folder: Path, backend: int, consumers: int, models: int = 1) -> Proxy:
@@ -106,39 +120,33 @@ def throughput(folder: Path) -> dict[str, Subject]:
         one, many = (gateway(stack, folder, backend, *counts) for counts in ((1, 1), (1000, 200)))
         binary = one.binary
         posts = {
-            size: _script(folder / f"post-{count}.lua", one.key("c0"), count)
+            size: script(folder / f"post-{count}.lua", one.key("c0"), count)
             for size, count in _LINES.items()
         }
-        stack.enter_context(_nginx(binary, folder / "backend", backend, f"return 200 '{_ANSWER}';"))
-        bare = stack.enter_context(
-            _nginx(
-                binary,
-                folder / "bare",
-                port,
-                'proxy_pass http://model; proxy_http_version 1.1; proxy_set_header Connection "";',
-                f"upstream model {{ server 127.0.0.1:{backend}; keepalive 64; }}",
-            )
+        stack.enter_context(
+            bare_nginx(binary, folder / "backend", backend, f"return 200 '{_ANSWER}';")
         )
-        subjects = {_BARE: Subject(posts[""], port, bare)}
+        bare = stack.enter_context(keeping_nginx(binary, folder / "bare", port, backend))
+        subjects = {BARE: Subject(posts[""], port, bare)}
         paths = {
-            "gateway": (one, _OWN),
-            "gateway, 1,000 keys and 200 models": (many, _OWN),
-            "/v1": (one, _ONE),
-            "/v1, 1,000 keys and 200 models": (many, _ONE),
+            "gateway": (one, OWN),
+            "gateway, 1,000 keys and 200 models": (many, OWN),
+            "/v1": (one, ONE),
+            "/v1, 1,000 keys and 200 models": (many, ONE),
         }
         for name, (proxy, path) in paths.items():
             subjects[name] = Subject(posts[""], proxy.port, proxy.pid, path)
         for size in _LARGE:
             # Streams the body, as /v1 cannot; the bare proxy would write it to a file.
             subjects[f"gateway, {size}"] = Subject(posts[size], one.port, one.pid)
-            subjects[f"/v1, {size}"] = Subject(posts[size], one.port, one.pid, _ONE)
+            subjects[f"/v1, {size}"] = Subject(posts[size], one.port, one.pid, ONE)
         for _ in range(ROUNDS):
             for name, subject in subjects.items():
-                _load(name, subject)
+                load(name, subject)
     return subjects
 
 
-def _script(file: Path, key: str, lines: int) -> Path:
+def script(file: Path, key: str, lines: int) -> Path:
     """Write wrk's script that posts a prompt of so many lines to `file`."""
     body = json.dumps(
         {
@@ -153,8 +161,8 @@ def _script(file: Path, key: str, lines: int) -> Path:
     return file
 
 
-def _load(name: str, subject: Subject) -> None:
-    before = _processor_seconds(subject.pid)
+def load(name: str, subject: Subject) -> None:
+    before = processor_seconds(subject.pid)
     command = [
         "wrk",
         "-t1",
@@ -174,10 +182,10 @@ def _load(name: str, subject: Subject) -> None:
     latency, unit, requests, rate = match.groups()
     subject.rates.append(float(rate))
     subject.latencies.append(float(latency) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[unit])
-    subject.costs.append((_processor_seconds(subject.pid) - before) / int(requests) * 1e6)
+    subject.costs.append((processor_seconds(subject.pid) - before) / int(requests) * 1e6)
 
 
-def _processor_seconds(pid: int) -> float:
+def processor_seconds(pid: int) -> float:
     """Processor time of the workers of an nginx."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     fields = [
@@ -204,7 +212,7 @@ def figures() -> Iterator[Result]:
     for label, each in subjects.items():
         rate, latency, cost = map(statistics.median, (each.rates, each.latencies, each.costs))
         size = label.rpartition(", ")[2]
-        other = f"gateway, {size}" if size in _LARGE else _BARE
+        other = f"gateway, {size}" if size in _LARGE else BARE
         share = median_ratio(subjects[other].costs, each.costs)
         yield unbounded(
             label,
