@@ -516,6 +516,9 @@ ROWS = (
             ([*ARGS, "--enable-custom-logit-processor"], REFUSED),
             ([*ARGS, "--profiler-config.profiler=torch"], REFUSED),
             ([*ARGS, "--profiler-configs=x"], PASS),
+            ([*ARGS, "--tool-server", "demo"], REFUSED),
+            ([*ARGS, "--tool-server=http://tools.svc:8080"], REFUSED),
+            ([*ARGS, "--tool-call-parser=hermes"], PASS),
         ),
     ),
     row(

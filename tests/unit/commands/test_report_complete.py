@@ -222,6 +222,14 @@ def test_a_fork_is_never_called_a_preview_of_the_pulumi_cli(repository):
             ["gets a longer exemption", "2027-11-01"],
         ),
         (
+            lambda settings: settings["exemptions"][0].update(expires="2027-01-15"),
+            ["loses its exemption sooner, on 2027-01-15 instead of 2027-05-31"],
+        ),
+        (
+            lambda settings: settings["exemptions"][0].update(reason="another"),
+            ["keeps an exemption, whose words change"],
+        ),
+        (
             lambda settings: settings.update(levels={"pod-require-non-root": "disabled"}),
             ["enforced less strictly", "rule pod-require-non-root"],
         ),
