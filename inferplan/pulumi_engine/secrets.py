@@ -17,11 +17,16 @@ import binascii
 import hashlib
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inferplan.errors import RehearsalError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 EXAMPLE_PASSPHRASE = "inferplan-example"  # noqa: S105 - documented and thrown away: it guards nothing but the example stacks
 _VARIABLE = "PULUMI_CONFIG_PASSPHRASE"
@@ -212,14 +217,31 @@ def new_salt(passphrase: str) -> tuple[str, SecretBox]:
     return f"{_VERSION}:{_encoded(salt)}:{box.encrypt(_PROOF)}", box
 
 
+def prepare_key(salt: str | None, provider: str | None) -> None:
+    """Derive the key of a stack in a thread, which takes a core and not Python's lock, for
+    `open_secrets` to wait for. Whatever is wrong, `open_secrets` reports.
+    """
+    with suppress(SecretsError, ValueError, IndexError):
+        passphrase = passphrase_of() if belongs_to_passphrase(salt, provider) else None
+        if salt and passphrase:
+            _derivation(passphrase[0], _decoded(salt.split(":", 2)[1]))
+
+
+def _key(passphrase: str, salt: bytes) -> bytes:
+    return _derivation(passphrase, salt).result()
+
+
 # A derivation takes a second, and one process may open the same stack more than once.
 @lru_cache(maxsize=16)
-def _key(passphrase: str, salt: bytes) -> bytes:
-    from hashlib import pbkdf2_hmac
+def _derivation(passphrase: str, salt: bytes) -> Future[bytes]:
+    from concurrent.futures import ThreadPoolExecutor
 
-    return pbkdf2_hmac(
-        "sha256", passphrase.encode("utf-8", "surrogateescape"), salt, _ROUNDS, _KEY_BYTES
-    )
+    secret = passphrase.encode("utf-8", "surrogateescape")
+    executor = ThreadPoolExecutor(1)
+    try:
+        return executor.submit(hashlib.pbkdf2_hmac, "sha256", secret, salt, _ROUNDS, _KEY_BYTES)
+    finally:
+        executor.shutdown(wait=False)
 
 
 def _decoded(text: str) -> bytes:

@@ -21,6 +21,7 @@ from inferplan.pulumi_engine.secrets import (
     OpenedSecrets,
     SecretsError,
     open_secrets,
+    prepare_key,
     with_placeholder,
 )
 from inferplan.stackfile.encrypted import position_of
@@ -199,13 +200,16 @@ class Workspace:
         self.program()
 
 
-def open_workspace(stack: str) -> Workspace:
-    """The workspace of `stack`, a name or a file. Raises RequestError for an unknown stack,
-    InvalidStack for a file with errors.
+def open_workspace(stack: str, *, reads_secrets: bool = False) -> Workspace:
+    """The workspace of `stack`, a name or a file; one that `reads_secrets` derives their key while
+    the file is checked. Raises RequestError for an unknown stack, InvalidStack for a file with
+    errors.
     """
     root = project_root()
     path = stack_file(root, stack).absolute()
     file = read_stack(path, shown_path=short_path(path))
+    if reads_secrets and file.secrets:
+        prepare_key(file.encryption_salt, file.secrets_provider)
     return Workspace(root=root, stack=stack_name(path), file=file, settings=validate(file))
 
 

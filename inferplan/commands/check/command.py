@@ -67,7 +67,7 @@ def command(
 
 
 def _check(stack: str) -> Report:
-    workspace = open_workspace(stack)
+    workspace = open_workspace(stack, reads_secrets=True)
     if workspace.secrets.placeholders:
         note(
             [

@@ -121,7 +121,7 @@ def _plan(stack: str, against: str | None, *, trust: bool) -> StackPlan:
             forget_passphrase()
             way = "from its stack file by this installation, both plans without secrets"
             note([f"{baseline.name[:12]} was planned {way}; --trust runs its own code with them"])
-    workspace = open_workspace(stack)
+    workspace = open_workspace(stack, reads_secrets=True)
     note(notes_before(workspace))
     plan = plan_stack(workspace, baseline)
     note(program_notes(plan.recording))

@@ -89,7 +89,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
         raise RequestError(
             "--karpenter is for rehearsals. Add --engine rehearsal, or remove --karpenter"
         )
-    workspace = open_workspace(stack)
+    workspace = open_workspace(stack, reads_secrets=True)
     engine = workspace_engine(engine, "up", workspace)
     options = UpdateOptions(
         yes=yes,

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 
+from inferplan.pulumi_engine import secrets
 from inferplan.pulumi_engine.secrets import SecretsError
 from inferplan.workspace.workspace import open_workspace
 
@@ -34,3 +36,34 @@ def test_a_passphrase_that_is_not_a_stack_s_names_the_stack(monkeypatch):
         ),
     ):
         _ = open_workspace("local").secrets
+
+
+@pytest.mark.parametrize("phrase", ["inferplan-example", "of another stack", None])
+def test_a_key_is_derived_once_and_only_for_those_that_read_secrets(monkeypatch, phrase):
+    monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE_FILE", raising=False)
+    monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE", raising=False)
+    if phrase is not None:
+        monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", phrase)
+    derivations = []
+    derive = secrets.hashlib.pbkdf2_hmac
+    monkeypatch.setattr(
+        secrets.hashlib,
+        "pbkdf2_hmac",
+        lambda *given: derivations.append(threading.current_thread()) or derive(*given),
+    )
+    secrets._derivation.cache_clear()
+    open_workspace("local")
+    assert derivations == []
+    workspace = open_workspace("local", reads_secrets=True)
+    try:
+        assert workspace.secrets.placeholders is (phrase is None)
+    except SecretsError:
+        assert phrase == "of another stack"
+    assert len(derivations) == (phrase is not None)
+    assert threading.current_thread() not in derivations
+
+
+@pytest.mark.parametrize("salt", ["", "v1", "v1:%", "v1:!!:v1:x:y"])
+def test_a_broken_salt_is_reported_when_the_secrets_are_opened(monkeypatch, salt):
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "x")
+    secrets.prepare_key(salt, None)
