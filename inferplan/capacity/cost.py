@@ -2,7 +2,7 @@
 never guessed.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -66,14 +66,16 @@ def monthly_cost(resources: Iterable[Declared]) -> Cost:
     prices = price_list(region_of(everything))
     stored, notes = _stored_weights(everything, prices)
     priced = [(each, *_price(each, prices)) for each in everything if each.type != NODE_GROUP]
-    priced += [(pool.groups[0], *_pool_line(pool, prices)) for pool in pools_of(everything)]
+    facts = facts_in(everything)
+    for pool in pools_of(everything):
+        line = _pool_line(pool, prices, facts.get(("pool", pool.name), {}))
+        priced.append((pool.groups[0], *line))
     lines = [line for _, line, _ in priced if line is not None] + stored
     unpriced = {(each.kind, each.name, why_not) for each, _, why_not in priced if why_not}
-    facts = facts_in(everything).items()
     unpriced |= {
         (kind, name, "existing nodes")
-        for (kind, name), pool in facts
-        if kind == "pool" and pool.get("adopted")
+        for (kind, name), each in facts.items()
+        if kind == "pool" and each.get("adopted")
     }
     return Cost(
         usual=_sum(each.usual for each in lines),
@@ -196,9 +198,11 @@ def _line(each: Declared, month: Decimal, basis: str) -> CostLine:
     )
 
 
-def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
+def _pool_line(
+    pool: Pool, prices: PriceList, facts: Mapping[str, Any]
+) -> tuple[CostLine | None, str]:
     """The line of one pool: the nodes that its declared pods need, and the least and the most that
-    it may come to.
+    it may come to. `facts` has the prices that the user pays.
     """
     ways = [each.inputs.get("capacityType") or "ON_DEMAND" for each in pool.groups]
     names = list(dict.fromkeys(name for each in pool.groups for name in machines_of(each.inputs)))
@@ -208,7 +212,12 @@ def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
         if (machine := prices.machines.get(name)) is not None
     }
     hourly = [price for price in listed.values() if price is not None]
-    if not names or len(hourly) < len(names):
+    paid, spot = (
+        None if facts.get(key) is None else Decimal(str(facts[key]))
+        for key in ("usdPerHour", "spotUsdPerHour")
+    )
+    hourly = hourly if paid is None else [paid]
+    if paid is None and (not names or len(hourly) < len(names)):
         missing = [shown_key(name) for name in names if listed.get(name) is None]
         return (
             None,
@@ -230,11 +239,13 @@ def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
     )
     dearest += highest_disk - disk
     # The price of spot is that of the instance: the disk and the fee cost the same.
-    lowest = (
-        min(hourly) * prices.hours * (prices.spot_lowest + fee) + disk
-        if "SPOT" in ways
-        else cheapest
-    )
+    lowest = cheapest
+    if "SPOT" in ways:
+        least_spot = min(hourly) * prices.spot_lowest if spot is None else spot
+        lowest = (least_spot + min(hourly) * fee) * prices.hours + disk
+        if spot is not None:
+            usual = lowest if ways[0] == "SPOT" else usual
+            dearest = lowest if ways == ["SPOT"] else max(lowest, dearest)
     is_group = len(pool.groups) == 1 and not fee
     line = CostLine(
         kind="NodeGroup" if is_group else "pool",
@@ -242,27 +253,49 @@ def _pool_line(pool: Pool, prices: PriceList) -> tuple[CostLine | None, str]:
         usual=usual * needed,
         least=lowest * least,
         most=dearest * pool.most,
-        basis=_basis(pool, names, hourly[0], ways, needed)
+        basis=_basis(pool, names, ways, needed, (hourly[0], paid is not None, spot))
         + (f"; with about {float(fee * 100):g}% for EKS Auto Mode" if fee else ""),
-        committable=hourly[0] * prices.hours * needed if ways == ["ON_DEMAND"] else Decimal(0),
+        committable=(
+            hourly[0] * prices.hours * needed
+            if ways == ["ON_DEMAND"] and paid is None
+            else Decimal(0)
+        ),
     )
     return line, no_disk
 
 
-def _basis(pool: Pool, names: list[str], price: Decimal, ways: list[str], needed: int) -> str:
+def _basis(
+    pool: Pool,
+    names: list[str],
+    ways: list[str],
+    needed: int,
+    price: tuple[Decimal, bool, Decimal | None],
+) -> str:
+    """Say how a line comes about. `price` is that of a node, whether it is the one that the user
+    pays, and that of a spot node.
+    """
+    hourly, is_paid, of_spot = price
     sizes = (
         f"{needed}"
         if pool.least == pool.most or ways == [_BLOCK]
         else f"{needed} ({pool.least} to {pool.most})"
     )
     others = f", or {', '.join(names[1:])}" if names[1:] else ""
-    spot = "; Spot between a tenth and all of it" if "SPOT" in ways else ""
+    spot = ""
+    if "SPOT" in ways:
+        spot = (
+            "; Spot between a tenth and all of it"
+            if of_spot is None
+            else f"; Spot at {of_spot} USD, as the stack file says"
+        )
     block = (
         "; a capacity block, at the list price instead of the price it was bought for"
-        if _BLOCK in ways
+        if _BLOCK in ways and not is_paid
         else ""
     )
-    return f"{sizes} x {names[0]} at {price} USD an hour{others}{spot}{block}"
+    paid = ", as the stack file says" if is_paid else ""
+    first = names[0] if names else "instances"
+    return f"{sizes} x {first} at {hourly} USD an hour{paid}{others}{spot}{block}"
 
 
 def _disk(inputs: dict[str, Any], prices: PriceList) -> tuple[Decimal, Decimal, str]:

@@ -192,6 +192,8 @@ class PoolFacts(Facts):
     max_nodes: int
     capacity_types: Sequence[str] = ()
     zones: Sequence[str] = ()
+    usd_per_hour: float | None = None
+    spot_usd_per_hour: float | None = None
     node_labels: Mapping[str, str]
     taints: Sequence[str]
     runtime_class: str | None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from inferplan.errors import OperationError, RequestError
+from inferplan.planning.kubernetes_upgrade import skipped_versions
 from inferplan.planning.notes import stack_notes
 from inferplan.pulumi_engine.plan.states import States, load, save, states_of
 from inferplan.pulumi_engine.plan.steps import Plan, Step, make_plan
@@ -84,6 +85,11 @@ class StackPlan:
             raise OperationError(
                 "\n".join([f"Pulumi would reject this update of {stack}:", *lines])
             )
+        before = None if self.baseline is None else self.baseline.states
+        if before is not None and (
+            problem := skipped_versions(before.outputs, self.plan.states.outputs)
+        ):
+            raise OperationError(f"The cluster would reject this update of {stack}: {problem}")
         if excess := over_budget(self.plan.states):
             raise OperationError(f"{stack} is over budget: {excess}")
 

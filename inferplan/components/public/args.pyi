@@ -289,7 +289,7 @@ class ServeRoute(TypedDict):
 class ModelEndpoint(TypedDict):
     """The endpoint that every engine exports for the gateway, policies, monitoring, status and clients.
 
-`host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none. `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications. `counted` says that the gateway counts the requests; `start_seconds` is set if the model can have no replica."""
+`host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none. `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications. `counted` says that the gateway counts the requests; `start_seconds` is set if the model can have no replica. `keeps_connections` says that the server is a known one, which closes idle connections after 5 seconds or later."""
 
     model: str
     """Model."""
@@ -319,6 +319,8 @@ class ModelEndpoint(TypedDict):
     """Counted."""
     start_seconds: NotRequired[int]
     """Start seconds."""
+    keeps_connections: NotRequired[bool]
+    """Keeps connections."""
 
 
 class Limits(TypedDict):

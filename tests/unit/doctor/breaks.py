@@ -532,3 +532,13 @@ def private_api_for_nat(world: Shared) -> None:
     address = row["NatGatewayAddresses"][0]["PublicIp"]
     network = {"endpointPrivateAccess": False, "publicAccessCidrs": [f"{address}/32"]}
     world.cluster["resourcesVpcConfig"] |= network
+
+
+def two_versions(world: Shared) -> None:
+    """The stack created the cluster, and its file jumps over a version."""
+    world.created()
+    world.config["cluster"]["name"] = "shared"
+    world.config["cluster"]["create"]["kubernetesVersion"] = "1.36"
+    world.cluster["tags"] = {"inferplan.dev/stack": "test"}
+    tags = {"inferplan.dev/stack": "test"}
+    world.ask("logs", "create_log_group", logGroupName="/aws/eks/shared/cluster", tags=tags)

@@ -9,7 +9,10 @@ import pytest
 
 from inferplan.capacity import cost
 from inferplan.capacity.cost import monthly_cost
+from inferplan.capacity.declared import Declared
 from inferplan.hardware.prices import price_list
+from inferplan.kube.facts import VERSION
+from inferplan.pulumi_engine.reading.events import STACK_TYPE
 from inferplan.review.figures import figures_of
 from inferplan.review.reading.declared import declared
 from inferplan.review.rendering.markdown import render
@@ -108,3 +111,37 @@ def test_what_no_list_has_is_named():
     for each in ("between zones", "ECR", "GuardDuty"):
         assert each in note
     assert Decimal(0) < monthly_cost(RESOURCES).least
+
+
+def priced_pool(ways: list[str], **paid: float) -> list[Declared]:
+    """A pool of 2 nodes of p5.48xlarge, with the prices of the stack file as facts."""
+    facts = {"version": VERSION, "pool": {"p5": {"provider": "eks", **paid}}}
+    labels = {"inferplan.dev/pool": "p5"}
+    groups = [
+        resource(
+            GROUP, f"p5-{way}", capacityType=way, **group(2, 2, 2, "p5.48xlarge", labels=labels)
+        )
+        for way in ways
+    ]
+    stack = Declared(type=STACK_TYPE, urn="", name="test", inputs={"facts": facts})
+    return [resource("pulumi:providers:aws", "aws", region="us-east-1"), *groups, stack]
+
+
+@pytest.mark.parametrize(
+    ("ways", "paid", "usual", "text"),
+    [
+        (["CAPACITY_BLOCK"], {"usdPerHour": 31.5}, 2 * 730 * 31.5, "31.5 USD an hour, as the stack file says"),
+        (["ON_DEMAND"], {"usdPerHour": 40}, 2 * 730 * 40, "as the stack file says"),
+        (["SPOT"], {"spotUsdPerHour": 12}, 2 * 730 * 12, "Spot at 12 USD, as the stack file says"),
+    ],
+)  # fmt: skip
+def test_a_price_that_the_user_pays_is_that_of_the_bill(ways, paid, usual, text):
+    cost = monthly_cost(priced_pool(ways, **paid))
+    [line] = [each for each in cost.lines if "p5.48xlarge" in each.basis]
+    assert float(line.usual) == pytest.approx(usual, rel=0.01)
+    assert text in line.basis
+    assert line.committable == 0
+    [listed] = [
+        each for each in monthly_cost(priced_pool(ways)).lines if "p5.48xlarge" in each.basis
+    ]
+    assert listed.usual != line.usual

@@ -26,6 +26,8 @@ class EksCluster(EksClusterFields):
         return aws_platform(self, sections, stack)
 
     def node_usd_per_hour(self, pool: Pool) -> float | None:
+        if isinstance(pool, EksPool) and pool.usd_per_hour is not None:
+            return pool.usd_per_hour
         name = pool.node_type
         home = table("hardware/prices.toml")["region"]
         rows = table("hardware/ec2.csv" if self.region == home else "hardware/regions.csv")

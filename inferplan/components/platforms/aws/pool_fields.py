@@ -56,6 +56,14 @@ class EksPoolFields(Pool):
     """The ways to buy instances, in order of preference: an autoscaler grows the first group that
     has capacity. With two values, the pool has two node groups, and the last one keeps `size.min`.
     """
+    usd_per_hour: Annotated[float | None, Field(gt=0, le=10_000)] = None
+    """The price in US dollars that you pay for an hour of a node, for example of a capacity block or
+    with a savings plan. Reports and budgets use it. Default: the list price.
+    """
+    spot_usd_per_hour: Annotated[float | None, Field(gt=0, le=10_000)] = None
+    """The price in US dollars that you expect for an hour of a spot node. Default: between a tenth
+    of the list price and all of it.
+    """
     capacity_reservation: CapacityReservation | None = None
     """The only instances that nodes use: a capacity block with capacityTypes: [CAPACITY_BLOCK], an
     on-demand capacity reservation with [ON_DEMAND]. Without it, nodes still use open on-demand
@@ -123,6 +131,8 @@ class EksPoolFields(Pool):
                 "labels",
                 "update",
                 "accept_scarcity",
+                "usd_per_hour",
+                "spot_usd_per_hour",
                 "subnets",
                 "security_groups",
             ),

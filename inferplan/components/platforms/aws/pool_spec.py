@@ -127,6 +127,16 @@ def _purchase_errors(pool: EksPool) -> Iterator[str]:
             "a capacity block begins and ends by the calendar, so nodes cannot be kept. Write"
             " size.min: 0."
         )
+    if pool.spot_usd_per_hour is not None and "SPOT" not in pool.capacity_types:
+        yield (
+            f"spotUsdPerHour is the price of spot nodes, and capacityTypes says {listed}. Write"
+            " usdPerHour, or add SPOT to capacityTypes."
+        )
+    if pool.usd_per_hour is not None and pool.capacity_types == ["SPOT"]:
+        yield (
+            "usdPerHour is the price of nodes on demand or in a capacity block, and capacityTypes"
+            " says SPOT alone. Write spotUsdPerHour."
+        )
     if "SPOT" in pool.capacity_types and not pool.accept_scarcity and len(pool.machines) < 2:
         yield (
             f"spot nodes of one instance type ({pool.machines[0]}) run dry together. Name two"

@@ -68,6 +68,19 @@ def _(world: World) -> Iterator[Values | Unchecked | str]:
     }
 
 
+@prerequisite("cluster-upgrade")
+def _(world: World) -> Iterator[Values | Unchecked | str]:
+    create, live = world.cluster.create, world.live
+    if create is None or live is None:
+        return
+    if live.get("tags", {}).get("inferplan.dev/stack") != world.stack:
+        return
+    yield EXAMINED
+    first, last = _minor(live["version"]), _minor(create.kubernetes_version)
+    if last - first > 1:
+        yield {"live": f"1.{first}", "version": f"1.{last}", "next": f"1.{first + 1}"}
+
+
 def _minor(version: str) -> int:
     return int(version.partition(".")[2])
 
