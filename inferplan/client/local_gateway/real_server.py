@@ -39,11 +39,9 @@ class RealServer:
     build: CpuBuild
 
 
-def real_server(workspace: Workspace, options: Iterable[str]) -> RealServer | None:
-    """The real server that `--real MODEL=DIR` asks for. Raises RequestError, before anything
-    starts, if it cannot run.
-    """
-    errors, servers = [], []
+def directories_of_models(workspace: Workspace, options: Iterable[str]) -> dict[str, Path]:
+    """The directory of each model that `--real MODEL=DIR` names. Raises RequestError."""
+    errors, directories = [], {}
     for option in options:
         model, _, path = option.partition("=")
         spec, directory = workspace.settings.models.get(model), Path(path).expanduser().absolute()
@@ -62,6 +60,21 @@ def real_server(workspace: Workspace, options: Iterable[str]) -> RealServer | No
                 f"{directory} has no {' and no '.join(missing)}. Name a directory with the files of"
                 f" a model: {model}=DIR"
             )
+        directories[model] = directory
+    if errors:
+        raise RequestError("; ".join(f"--real: {each}" for each in errors))
+    return directories
+
+
+def real_server(workspace: Workspace, options: Iterable[str]) -> RealServer | None:
+    """The real server that `--real MODEL=DIR` asks for. Raises RequestError, before anything
+    starts, if it cannot run.
+    """
+    errors, servers = [], []
+    for model, directory in directories_of_models(workspace, options).items():
+        spec = workspace.settings.models[model]
+        if spec.cpu_build is None:
+            continue
         program = os.environ.get("INFERPLAN_CPU_SERVER") or shutil.which(spec.cpu_build.program)
         if program is None or not os.access(program, os.X_OK):
             errors.append(

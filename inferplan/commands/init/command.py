@@ -9,6 +9,7 @@ import typer
 
 from inferplan.commands.arguments import json_option
 from inferplan.commands.init.repository import (
+    CPU_MODEL,
     MODELS,
     PLACES,
     Answers,
@@ -19,6 +20,7 @@ from inferplan.commands.init.repository import (
 )
 from inferplan.commands.init.wheel import wheel_of
 from inferplan.commands.screen import show_json
+from inferplan.components.nodes.pool import NO_ACCELERATOR
 from inferplan.errors import RequestError
 
 
@@ -30,7 +32,8 @@ def command(
         str | None, typer.Option(help=f"Where models run: {', '.join(PLACES)}.")
     ] = None,
     accelerator: Annotated[
-        str | None, typer.Option(help="The accelerator of the models, such as nvidia-l40s.")
+        str | None,
+        typer.Option(help="The accelerator of the models, such as nvidia-l40s, or cpu for none."),
     ] = None,
     model: Annotated[
         str | None,
@@ -68,14 +71,18 @@ def command(
     )
     if place not in PLACES:
         raise RequestError(f"--where: {place!r} is unknown. Use {', '.join(PLACES)}")
+    accelerator = accelerator or _ask(
+        "accelerator",
+        default.accelerator,
+        {each: "none, CPU only" if each == NO_ACCELERATOR else "" for each in choices(place)},
+    )
     answers = Answers(
         where=place,
-        accelerator=accelerator
-        or _ask("accelerator", default.accelerator, dict.fromkeys(choices(place), "")),
+        accelerator=accelerator,
         model=model
         or _ask(
             "model",
-            default.model,
+            CPU_MODEL if accelerator == NO_ACCELERATOR else default.model,
             dict.fromkeys(MODELS, "")
             | {"owner/name@commit:size": "of a repository on Hugging Face"},
         ),

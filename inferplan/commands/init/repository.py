@@ -15,6 +15,7 @@ import jinja2
 import yaml
 
 from inferplan.commands.init.wheel import Wheel
+from inferplan.components.nodes.pool import NO_ACCELERATOR
 from inferplan.documents.errors import InvalidStack
 from inferplan.documents.text import joined
 from inferplan.errors import OperationError, RequestError
@@ -33,6 +34,7 @@ from inferplan.workspace.validation import stack_schema_text
 _OFFERS = table("commands/init/places.toml")
 PLACES: dict[str, Any] = _OFFERS["places"]
 MODELS: dict[str, str] = _OFFERS["models"]
+CPU_MODEL: str = _OFFERS["cpu_model"]
 _ENGINE = _OFFERS["engine"]
 _TEMPLATE = Path(__file__).parent / "template"
 _MODEL = re.compile(
@@ -43,6 +45,7 @@ _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 # default.
 _FACTOR, _SHARE = 1.15, 0.9
 _SHOWN_NAMES = 10
+_CPU_GI = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,12 +106,20 @@ class Answers:
             "pool": pool,
             "parallel": parallel,
             "types": types,
+            # On CPUs: the weights, the engine's processes and its KV cache.
+            "memory": -(-size // 2**30) + _CPU_GI,
         }
 
     def _shape(self, weights: int) -> tuple[int, list[str]]:
         """The number of accelerators for one replica, and instance types that have them. Raises
         ValueError.
         """
+        if self.accelerator == NO_ACCELERATOR:
+            if not PLACES[self.where].get("cpu"):
+                raise ValueError(
+                    f"models run on accelerators there. Use {', '.join(choices(self.where))}"
+                )
+            return 1, []
         kind = lookup(self.accelerator)
         if refusal := kind.engine(_ENGINE).refusal:
             raise ValueError(
@@ -138,8 +149,9 @@ class Answers:
 
 
 def choices(where: str) -> list[str]:
-    """The accelerators that are available there and on which the engine runs."""
-    return [
+    """The accelerators that are available there and on which the engine runs, `cpu` for none."""
+    plain = [NO_ACCELERATOR] if PLACES[where].get("cpu") else []
+    return plain + [
         name
         for name, each in accelerators().items()
         if not each.engine(_ENGINE).refusal and _machines(where, name)

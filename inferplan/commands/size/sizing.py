@@ -45,7 +45,13 @@ def sized(workspace: Workspace, model: str) -> tuple[list[Candidate], list[str]]
             " size for. Add, for example, traffic: {requestsPerSecond: 6, inputTokens: 1024,"
             " outputTokens: 128} and slo: {ttft: 800ms, itl: 40ms}"
         )
-    matches, reasons = candidates(model, _places(workspace, model))
+    places = _places(workspace, model)
+    matches, reasons = candidates(model, places)
+    reasons += [
+        f"{name}: nothing predicts models on CPUs; measure one with inferplan:benchmark"
+        for name in settings.node_pools
+        if name not in places
+    ]
     if not matches:
         raise OperationError(
             f"No pool of {workspace.stack} meets the objective of {model}. Relax slo, or add a pool"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag
 
 from inferplan.components.handles import ClusterTraits, NodeTarget
 from inferplan.components.spec import Bytes, Cpu, DnsLabel, LabelKey, Spec, duplicates, rule
@@ -19,6 +19,7 @@ from inferplan.kube.names import POOL_LABEL
 from inferplan.kube.quantity import bytes_of, millicores_of
 
 CPU_MACHINE = "m7i.2xlarge"
+NO_ACCELERATOR = "cpu"
 # The size that Kubernetes itself is tested to (kubernetes.io, Considerations for large clusters,
 # read 2026-11).
 MOST_NODES = 5000
@@ -39,6 +40,17 @@ AcceleratorName = Annotated[
         ),
         json_schema_extra=lambda schema: schema.update(enum=list(accelerators.accelerators())),
     ),
+]
+
+
+def _offer_cpu(schema: dict[str, Any]) -> None:
+    schema["anyOf"][0]["enum"].insert(0, NO_ACCELERATOR)
+
+
+PoolAccelerator = Annotated[
+    AcceleratorName | None,
+    BeforeValidator(lambda name: None if name == NO_ACCELERATOR else name),
+    Field(json_schema_extra=_offer_cpu),
 ]
 InstanceTypeName = Annotated[
     str,
@@ -134,8 +146,8 @@ class Pool(Spec, ABC):
     them; other code asks them.
     """
 
-    accelerator: AcceleratorName | None = None
-    """The accelerator of each node. Default: none, for CPU nodes."""
+    accelerator: PoolAccelerator | None = None
+    """The accelerator of each node; `cpu`, the default, for nodes without one."""
     taints: Annotated[list[NodeTaint], Field(max_length=16)] | None = None
     """Taints of the nodes; `[]` for none. Default: the accelerator's own, for example
     `nvidia.com/gpu=present:NoSchedule`.

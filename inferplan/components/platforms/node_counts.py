@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
 
+from inferplan.components.handles import NodeTarget
 from inferplan.components.nodes.pool import Pool
 from inferplan.components.platforms.platform import Cluster, Sections
 from inferplan.components.queue.quota import Amounts, amount_of
@@ -40,7 +41,10 @@ def node_counts(cluster: Cluster, sections: Sections) -> dict[str, int]:
     growing = next((name for name, pool in plain.items() if cluster.adds_nodes(pool)), None)
     if growing is not None:
         missing = _missing_nodes(
-            plain, counts, growing, _plain_requests(sections, preheats=len(sections.models))
+            plain,
+            counts,
+            growing,
+            _plain_requests(sections, preheats=len(sections.models), most=False),
         )
         counts[growing] = min(plain[growing].max_nodes, counts[growing] + missing)
     return counts
@@ -64,10 +68,12 @@ def shortages(cluster: Cluster, sections: Sections) -> Iterator[Shortage]:
         for name, pool in plain.items()
     }
     for name, pool in list(plain.items())[:1]:
-        missing = _missing_nodes(plain, nodes_of, name, _plain_requests(sections, preheats=1))
+        missing = _missing_nodes(
+            plain, nodes_of, name, _plain_requests(sections, preheats=1, most=True)
+        )
         if missing:
             needed = nodes_of[name] + missing
-            pods = "pods without an accelerator (gateway, DNS, preheats)"
+            pods = "pods without an accelerator (gateway, DNS, preheats, models on CPUs)"
             yield Shortage(
                 pool=name,
                 nodes=nodes_of[name],
@@ -82,19 +88,21 @@ def shared_nodes(sections: Sections) -> tuple[str, Amounts, dict[str, Amounts]] 
     requests by what they are for: also of a surge pod of the gateway and of the largest preheat.
     None if other pods have nodes of their own.
     """
-    if _plain_pools(sections):
+    used = {model.pool for model in sections.models.values()}
+    if not used.issuperset(_plain_pools(sections)):
         return None
     name = next(
-        (each for each, pool in sections.node_pools.items() if pool.admits_any_pod(each)), ""
+        (
+            each
+            for each, pool in sections.node_pools.items()
+            if each in used and pool.admits_any_pod(each)
+        ),
+        "",
     )
     if not name:
         return None
     pool, target = sections.node_pools[name], sections.node_pools[name].target(name)
-    models = [
-        (demand_of(model, model.accelerators_per_pod, target), model.pods * model.min_replicas)
-        for model in sections.models.values()
-        if model.pool == name
-    ]
+    models = _demands(sections, target, most=False)
     proxies = [] if sections.gateway is None else sections.gateway.pod_requests
     jobs = [
         {"cpu": model.preheat.cpu, "memory": model.preheat.memory}
@@ -114,6 +122,20 @@ def shared_nodes(sections: Sections) -> tuple[str, Amounts, dict[str, Amounts]] 
         "memory": pool.capacity.memory_bytes * pool.initial_nodes,
     }
     return name, offered, rows
+
+
+def _demands(
+    sections: Sections, target: NodeTarget, *, most: bool
+) -> list[tuple[dict[str, str], int]]:
+    """The requests of a pod of each model on the pool `target`, and the number of its pods."""
+    return [
+        (
+            demand_of(model, model.accelerators_per_pod, target),
+            model.pods * (model.max_replicas if most else model.min_replicas),
+        )
+        for model in sections.models.values()
+        if model.pool == target.pool
+    ]
 
 
 def _sum(pods: Iterable[Mapping[str, str]]) -> Amounts:
@@ -156,8 +178,10 @@ def _missing_nodes(
     )
 
 
-def _plain_requests(sections: Sections, *, preheats: int) -> Amounts:
-    """Return what the gateway, DNS and the `preheats` largest preheat Jobs request together."""
+def _plain_requests(sections: Sections, *, preheats: int, most: bool) -> Amounts:
+    """Return what the gateway, DNS, the `preheats` largest preheat Jobs and the models on CPUs
+    request together, those with their minimum of replicas, or with `most` their maximum.
+    """
     jobs = [
         {"cpu": model.preheat.cpu, "memory": model.preheat.memory}
         for model in sections.models.values()
@@ -170,4 +194,10 @@ def _plain_requests(sections: Sections, *, preheats: int) -> Amounts:
         reverse=True,
     )
     gateway = [] if sections.gateway is None else sections.gateway.pod_requests
-    return _sum([*_DNS, *gateway, *largest[:preheats]])
+    servers = [
+        demand
+        for name, pool in _plain_pools(sections).items()
+        for demand, count in _demands(sections, pool.target(name), most=most)
+        for _ in range(count)
+    ]
+    return _sum([*_DNS, *gateway, *largest[:preheats], *servers])

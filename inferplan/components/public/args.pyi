@@ -39,7 +39,7 @@ class Pool(TypedDict):
     name: str
     """The name of the pool, and the value of the label `inferplan.dev/pool` if `nodeSelector` is absent."""
     accelerator: NotRequired[str]
-    """The accelerator of each node. Default: none, for CPU nodes."""
+    """The accelerator of each node; `cpu`, the default, for nodes without one."""
     taints: NotRequired[list[NodeTaint]]
     """Taints of the nodes; `[]` for none. Default: the accelerator's own, for example `nvidia.com/gpu=present:NoSchedule`."""
     runtime_class: NotRequired[str]
@@ -505,7 +505,7 @@ class NodePoolArgs(TypedDict):
     nodes: int
     """Number of nodes."""
     accelerator: NotRequired[str]
-    """The accelerator of each node. Default: none, for CPU nodes."""
+    """The accelerator of each node; `cpu`, the default, for nodes without one."""
     taints: NotRequired[list[NodeTaint]]
     """Taints of the nodes; `[]` for none. Default: the accelerator's own, for example `nvidia.com/gpu=present:NoSchedule`."""
     runtime_class: NotRequired[str]
@@ -915,7 +915,7 @@ class VllmServiceArgs(TypedDict):
     drain_seconds: NotRequired[int]
     """Seconds that a terminating server has to finish running requests. Default: 60."""
     image: NotRequired[str]
-    """Default: the accelerator table's image for this engine."""
+    """Default: the accelerator table's image for this engine, on CPUs that of its build for CPUs."""
     traffic: NotRequired[Traffic]
     """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
     slo: NotRequired[Slo]
@@ -1428,7 +1428,7 @@ class TritonServiceArgs(TypedDict):
     drain_seconds: NotRequired[int]
     """Seconds that a terminating server has to finish running requests. Default: 60."""
     image: NotRequired[str]
-    """Default: the accelerator table's image for this engine."""
+    """Default: the accelerator table's image for this engine, on CPUs that of its build for CPUs."""
     traffic: NotRequired[Traffic]
     """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
     slo: NotRequired[Slo]
@@ -1528,7 +1528,7 @@ class TensorrtLlmServiceArgs(TypedDict):
     drain_seconds: NotRequired[int]
     """Seconds that a terminating server has to finish running requests. Default: 60."""
     image: NotRequired[str]
-    """Default: the accelerator table's image for this engine."""
+    """Default: the accelerator table's image for this engine, on CPUs that of its build for CPUs."""
     traffic: NotRequired[Traffic]
     """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
     slo: NotRequired[Slo]
@@ -1637,7 +1637,7 @@ class PyTritonServiceArgs(TypedDict):
     drain_seconds: NotRequired[int]
     """Seconds that a terminating server has to finish running requests. Default: 60."""
     image: NotRequired[str]
-    """Default: the accelerator table's image for this engine."""
+    """Default: the accelerator table's image for this engine, on CPUs that of its build for CPUs."""
     traffic: NotRequired[Traffic]
     """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
     slo: NotRequired[Slo]
@@ -1865,7 +1865,7 @@ class RayServiceArgs(TypedDict):
     drain_seconds: NotRequired[int]
     """Seconds that a terminating server has to finish running requests. Default: 60."""
     image: NotRequired[str]
-    """Default: the accelerator table's image for this engine."""
+    """Default: the accelerator table's image for this engine, on CPUs that of its build for CPUs."""
     traffic: NotRequired[Traffic]
     """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
     slo: NotRequired[Slo]

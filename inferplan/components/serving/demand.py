@@ -15,6 +15,9 @@ from inferplan.kube.quantity import bytes_of, canonical
 # Share of a node's allocatable that models may claim by default; the rest is for the DaemonSets
 # every node runs.
 SHARE_FOR_MODELS = 0.9
+# On nodes without accelerators a model leaves room by default: two pods of the gateway, one more
+# while they roll, a preheat and DNS.
+_OTHERS_CPU, _OTHERS_MEMORY = 3000, 4 * 2**30
 # Requests of the container that saves compiled graphs, next to the server.
 SIDECAR = {"cpu": "50m", "memory": "128Mi"}
 _GI = 2**30
@@ -67,13 +70,13 @@ class Scratch:
 def demand_of(spec: SizedModel, count: int, target: NodeTarget) -> dict[str, str]:
     capacity, wanted = target.capacity, spec.resources
     share = share_of(count, target)
+    cpu, memory = capacity.cpu_millicores * share, capacity.memory_bytes * share
+    if target.accelerator is None:
+        cpu = min(cpu, capacity.cpu_millicores - _OTHERS_CPU)
+        memory = min(memory, max(capacity.memory_bytes - _OTHERS_MEMORY, capacity.memory_bytes / 2))
     demand = {
-        "cpu": canonical(
-            wanted.cpu or f"{max(500, int(capacity.cpu_millicores * share) // 500 * 500)}m"
-        ),
-        "memory": canonical(
-            wanted.memory or f"{max(1, int(capacity.memory_bytes * share) // _GI)}Gi"
-        ),
+        "cpu": canonical(wanted.cpu or f"{max(500, int(cpu) // 500 * 500)}m"),
+        "memory": canonical(wanted.memory or f"{max(1, int(memory) // _GI)}Gi"),
     }
     if target.accelerator is not None:
         demand[target.accelerator.resource] = str(count)

@@ -8,10 +8,20 @@ from inferplan.components.handles import NodeTarget
 from inferplan.components.serving.demand import uses_efa
 from inferplan.components.serving.model_parts import PlacedModel, PodModel
 from inferplan.hardware.accelerators import Vendor
+from inferplan.images.catalogue import default_image
 
 # Processes of one pod may not read each other's memory directly: that takes a capability which the
 # pod drops.
 NO_DIRECT_COPIES = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+
+
+def default_image_of(spec: PodModel, target: NodeTarget) -> str | None:
+    """Return the image of the engine for the accelerators of `target`, or for its CPUs; None if no
+    table has one.
+    """
+    if target.accelerator is not None:
+        return target.accelerator.engine(spec.engine).image
+    return None if spec.cpu_build is None else default_image(spec.cpu_build.image)
 
 
 def vendor_of(target: NodeTarget) -> Vendor | None:

@@ -26,11 +26,13 @@ from inferplan.documents.errors import SpecError
 
 @dataclass(frozen=True, kw_only=True)
 class CpuBuild:
-    """The `program` of an engine's build for CPUs, which takes the servers' arguments without the
+    """An engine's build for CPUs: the row of its `image` in the catalogue, for pools without
+    accelerators, and its `program` on this machine, which takes the servers' arguments without the
     options that it `lacks`.
     """
 
     program: str
+    image: str
     lacks: frozenset[str]
     environment: Mapping[str, str]
 
@@ -42,9 +44,6 @@ class CalledModel(Spec):
     """True if every call that may pass a gateway can be listed with its path, which some gateways
     need.
     """
-
-    cpu_build: ClassVar[CpuBuild | None] = None
-    """The engine's build for CPUs, with which a rehearsal answers; None if it has none."""
 
     engine: str
     consumers: Annotated[list[DnsLabel], LISTED_ONCE] = []
@@ -301,8 +300,13 @@ class PodModel(TimedModel, SizedModel, PodSettings):
     reserved_env: ClassVar[Mapping[str, str]] = RESERVED_ENV
     """Variables that users cannot set, each with the reason."""
 
+    cpu_build: ClassVar[CpuBuild | None] = None
+    """The engine's build for CPUs, which runs on pools without accelerators, and with which a
+    rehearsal answers; None if it has none.
+    """
+
     image: PinnedImage | None = None
-    """Default: the accelerator table's image for this engine."""
+    """Default: the accelerator table's image for this engine, on CPUs that of its build for CPUs."""
 
     @field_validator("env")
     @classmethod

@@ -29,7 +29,12 @@ from inferplan.components.serving.demand import (
     timing,
 )
 from inferplan.components.serving.engine import Site
-from inferplan.components.serving.hardware import device_environment, network_environment, vendor_of
+from inferplan.components.serving.hardware import (
+    default_image_of,
+    device_environment,
+    network_environment,
+    vendor_of,
+)
 from inferplan.components.serving.model_parts import PodModel, SizedModel, TimedModel
 from inferplan.components.serving.pod_settings import PodSettings
 from inferplan.components.serving.volumes import (
@@ -86,9 +91,7 @@ def image_of(spec: PodModel, target: NodeTarget) -> str:
     """Return the image that `spec` names, else that of the accelerator table for its engine. Raises
     ValueError if neither names one.
     """
-    image = spec.image or (
-        None if target.accelerator is None else target.accelerator.engine(spec.engine).image
-    )
+    image = spec.image or default_image_of(spec, target)
     if image is None:
         raise ValueError(
             f"no default image for {spec.engine} on pool {target.pool}. Name one under image."

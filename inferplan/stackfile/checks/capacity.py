@@ -21,6 +21,7 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
         if (
             sum(model.most_accelerators for model in models)
             <= pool.max_nodes * pool.capacity.accelerators
+            or pool.accelerator is None
             or not models
         ):
             yield SpecError(

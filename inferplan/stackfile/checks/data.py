@@ -83,9 +83,9 @@ def _direct_errors(
     problem = ""
     if not source.streamable:
         problem = f"is a store of kind {source.kind}, which engines cannot read directly"
-    elif vendor is not None and not vendor.streams:
+    elif pool is not None and not (vendor and vendor.streams):
         problem = (
-            f"is an {source.kind} store, but the images for {pool and pool.accelerator} have no"
+            f"is an {source.kind} store, but the images for {pool.accelerator or 'CPUs'} have no"
             " streaming loader"
         )
     elif not model.reads_buckets:

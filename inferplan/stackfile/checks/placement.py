@@ -48,18 +48,7 @@ def _model_errors(
         return
     accelerator = target.accelerator
     if accelerator is None:
-        suitable = sorted(
-            name for name, target in targets.items() if target.accelerator is not None
-        )
-        remedy = (
-            f"Use one of {', '.join(suitable)}."
-            if suitable
-            else "Add a pool with an accelerator under nodePools."
-        )
-        yield SpecError(
-            ("pool",),
-            f"Pool {model.pool!r} has no accelerator, but {model.engine} requires one. {remedy}",
-        )
+        yield from _on_cpus(model, target, targets)
         return
     own = [*_engine(model, target, accelerator), *_accelerators(model, target, accelerator)]
     yield from own
@@ -76,6 +65,33 @@ def _model_errors(
     requested[model.pool] += own_total
     shared = list(model.shared_pool_errors(target, totals[model.pool] - model.most_accelerators))
     yield from shared or room_for_surge(settings.models, name, target)
+
+
+def _on_cpus(
+    model: ModelSpec, target: NodeTarget, targets: Mapping[str, NodeTarget]
+) -> Iterator[SpecError]:
+    """Check a model on a pool without accelerators."""
+    if model.cpu_build is None:
+        suitable = sorted(name for name, each in targets.items() if each.accelerator is not None)
+        remedy = (
+            f"Use one of {', '.join(suitable)}."
+            if suitable
+            else "Add a pool with an accelerator under nodePools."
+        )
+        yield SpecError(
+            ("pool",),
+            f"Pool {model.pool!r} has no accelerator, but {model.engine} requires one. {remedy}",
+        )
+        return
+    vendor = None if model.image is None else vendor_of_image(model.image)
+    if vendor is not None:
+        yield SpecError(
+            ("image",),
+            f"{model.image!r} is built for accelerators of {vendor}, but pool {model.pool!r} has"
+            " none. Use an image of the engine's build for CPUs, or remove image.",
+        )
+    yield from model.errors_on(target)
+    yield from _node(model, target)
 
 
 def _over_capacity(model: ModelSpec, own: int, others: int, available: int) -> SpecError:
@@ -202,7 +218,7 @@ def _memory(model: ModelSpec, accelerator: Accelerator) -> Iterator[SpecError]:
 
 def _node(model: ModelSpec, target: NodeTarget) -> Iterator[SpecError]:
     demand, capacity = demand_of(model, model.accelerators_per_pod, target), target.capacity
-    replicas = capacity.accelerators // model.accelerators_per_pod
+    replicas = max(1, capacity.accelerators // model.accelerators_per_pod)
     large_pages, own = bytes_of(demand.get(HUGEPAGES, "0")), model.resources
     limits = (
         ("cpu", "cpu", own.cpu, millicores_of(demand["cpu"]), capacity.cpu_millicores, "m"),

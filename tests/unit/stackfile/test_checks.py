@@ -89,8 +89,15 @@ def test_an_unknown_pool_is_reported_with_the_closest_and_the_known_ones(lines):
     assert "gaudi1, gaudi2, l40s, system" in line
 
 
-def test_a_pool_of_plain_cpu_nodes_cannot_serve(lines):
-    assert "has no accelerator" in only(lines({"pool": "system"}))
+def test_a_pool_of_plain_cpu_nodes_serves_only_engines_with_a_build_for_cpus(lines):
+    assert lines({"pool": "system"}) == ()
+    pytriton = {
+        **MODEL,
+        "engine": "pytriton",
+        "image": "docker.io/acme/pytriton:1",
+        "pool": "system",
+    }
+    assert "has no accelerator" in only(lines(models={"chat-model": pytriton}))
 
 
 def test_vllm_on_first_generation_gaudi_is_refused_and_says_why(lines):

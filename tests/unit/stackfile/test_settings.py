@@ -137,11 +137,10 @@ def test_parts_that_are_sound_are_judged_beside_parts_that_are_not(refuse):
     leaning = lost.replace("lost", "leaning").replace("l40s", "bad")
     near = lost.replace("lost", "near").replace("nowhere", "weights").replace("l40s", "bade")
     found = refuse(content.replace("    chat:\n", f"{lost}{leaning}{near}    chat:\n"))
-    # Whatever number of nodes the pool gets, these names are unknown, and it has no accelerator.
+    # Whatever number of nodes the pool gets, these names are unknown.
     others = [
         "models.lost.weights.store",
         "models.leaning.weights.store",
-        "models.leaning.pool",
         "models.near.pool",
     ]
     assert [line.split(": ")[1] for line in found] == ["nodePools.bad.nodes", *others]

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 from pydantic import Field, PositiveInt, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from inferplan.components.serving.model_parts import CpuBuild
 from inferplan.components.serving.parallel import ParallelSizes
 from inferplan.components.serving.pod_settings import RESERVED_ENV
 from inferplan.components.spec import rule
@@ -17,13 +16,6 @@ from inferplan.tables import table
 _TABLE = table("components/serving/vllm/engine_args.toml")
 VLLM_OPTIONS: dict[str, list[str]] = _TABLE["options"]
 DECIDED: dict[str, str] = _TABLE["decided"]
-# A model that is small enough for a laptop needs little; by default the engine takes half of the
-# memory.
-CPU_BUILD = CpuBuild(
-    program="vllm",
-    lacks=frozenset(_TABLE["cpu"]["lacks"]),
-    environment={"VLLM_CPU_KVCACHE_SPACE": "1"},
-)
 # Of every process that runs vLLM's engine. The cache is on a writable volume (volumes.CACHE).
 VLLM_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",

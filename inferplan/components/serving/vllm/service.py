@@ -1,4 +1,4 @@
-"""A model behind vLLM's OpenAI-compatible server, on NVIDIA or Gaudi: its arguments and variables.
+"""A model behind vLLM's OpenAI-compatible server, on NVIDIA, Gaudi or CPUs: its arguments and variables.
 The objects are those of every model.
 """
 
@@ -13,7 +13,7 @@ from inferplan.components.serving.demand import demand_of
 from inferplan.components.serving.engine import Site, TraceSink, openai_endpoint
 from inferplan.components.serving.hardware import vendor_of
 from inferplan.components.serving.model_service import ModelService
-from inferplan.components.serving.vllm import recipes
+from inferplan.components.serving.vllm import cpu, recipes
 from inferplan.components.serving.vllm.engine_args import VLLM_ENVIRONMENT, VLLM_OPTIONS
 from inferplan.components.serving.vllm.spec import VllmSpec
 from inferplan.components.serving.volumes import MODELS, artifact_path, model_mounts, model_volumes
@@ -164,7 +164,9 @@ def _rank(spec: VllmSpec, rank: str) -> list[str]:
 
 def _engine_environment(spec: VllmSpec, target: NodeTarget) -> dict[str, str]:
     vendor = vendor_of(target)
-    if vendor is None or not vendor.compiles_graphs:
+    if vendor is None:
+        return VLLM_ENVIRONMENT | cpu.environment(spec, target)
+    if not vendor.compiles_graphs:
         return VLLM_ENVIRONMENT
     return (
         VLLM_ENVIRONMENT

@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.components.handles import NodeTarget
 from inferplan.components.naming import content_key
-from inferplan.components.serving.hardware import vendor_of
+from inferplan.components.serving.hardware import default_image_of, vendor_of
 from inferplan.components.serving.parallel import ShardedModel
 from inferplan.components.serving.remote_code import ReviewedCode
 from inferplan.components.serving.scaling_spec import (
@@ -23,9 +23,8 @@ from inferplan.components.serving.scaling_spec import (
     Signal,
 )
 from inferplan.components.serving.traffic_spec import Batching
-from inferplan.components.serving.vllm import values
+from inferplan.components.serving.vllm import cpu, values
 from inferplan.components.serving.vllm.engine_args import (
-    CPU_BUILD,
     DECIDED,
     MEMORY_SHARE,
     VLLM_OPTIONS,
@@ -76,7 +75,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
     can_span_nodes: ClassVar[bool] = True
     calls_are_few: ClassVar[bool] = True
     device_share: ClassVar[float] = MEMORY_SHARE
-    cpu_build = CPU_BUILD
+    cpu_build = cpu.CPU_BUILD
     reserved_env: ClassVar[Mapping[str, str]] = VLLM_RESERVED_ENV
     takes_public_names: ClassVar[bool] = True
     reserved_names: ClassVar[Mapping[str, str]] = {
@@ -199,7 +198,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
             self.quantization,
             self.kv_cache_dtype,
         )
-        image = self.image or target.accelerator.engine("vllm").image or ""
+        image = self.image or default_image_of(self, target) or ""
         key = content_key(
             json.dumps(
                 [self.weights.path, self.weights.revision, image, target.accelerator.name, *shape]
@@ -232,8 +231,7 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
             yield SpecError(("env", name), problem)
 
     def _image_on(self, target: NodeTarget) -> str:
-        default = target.accelerator.engine("vllm").image if target.accelerator else ""
-        return self.image or default or ""
+        return self.image or default_image_of(self, target) or ""
 
     def doubts_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Arguments that a release without a table may reject, and ignored variables."""
@@ -255,6 +253,8 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         if values.is_of_release(image):
             yield from self._rejected_by_vllm(values.release_of(image))
         vendor = vendor_of(target)
+        if vendor is None:
+            yield from cpu.errors(self, target)
         if self.gaudi is not None and not (vendor and vendor.compiles_graphs):
             title = "no accelerator" if target.accelerator is None else target.accelerator.title
             yield SpecError(
