@@ -56,6 +56,12 @@ PRETEND = "pretend-"
 """Start of the names of resources that a rehearsal adds for what exists where the stack really
 runs.
 """
+REHEARSED_VOLUMES = "/var/lib/inferplan"
+"""Directory on nodes with the volumes that stand for those of provisioners and shares in a
+rehearsal; only a real node has it.
+"""
+STUB_IMAGES = "inferplan.dev/stub-images"
+"""Annotation of a rehearsal's real node: the images that stubs stand for, with spaces between."""
 FAKE_NODE = "kwok.x-k8s.io/node"
 """Annotation of a fake node, which has no kubelet."""
 

@@ -3,14 +3,21 @@ reads and changes nothing else.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from inferplan.components.preheat.spec import artifact_job
 from inferplan.components.serving.model_parts import PlacedModel
-from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL, KUEUE_GATE, QUEUE_LABEL
-from inferplan.kube.objects import condition, is_true, label
+from inferplan.kube.names import (
+    COMPONENT_LABEL,
+    FAKE_NODE,
+    INSTANCE_LABEL,
+    KUEUE_GATE,
+    QUEUE_LABEL,
+    STUB_IMAGES,
+)
+from inferplan.kube.objects import annotation, condition, is_true, label
 from inferplan.kube.pod_causes import pods_cause
 from inferplan.stackfile.stack import StackSettings
 from inferplan.status.jobs import PreheatRow, kueue_objects, waiting_reason
@@ -24,8 +31,9 @@ _Messages = Mapping[tuple[str, str], str]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRow:
-    """A model: ready and wanted replicas, its endpoint, the reason if replicas are missing, and the
-    range of its scaler, such as `1 to 3`.
+    """A model: ready and wanted replicas, its endpoint, the reason if replicas are missing, the
+    range of its scaler, such as `1 to 3`, and what its pods are: `real`, `stub` or `fake`, "" without
+    pods on nodes.
     """
 
     name: str
@@ -36,6 +44,7 @@ class ModelRow:
     endpoint: str
     reason: str
     range: str = ""
+    server: str = ""
 
 
 def models(
@@ -45,6 +54,7 @@ def models(
     pods: list[Any],
     preheats: Sequence[PreheatRow],
     messages: _Messages,
+    servers_of: Callable[[str, list[Any]], str],
 ) -> Iterable[ModelRow]:
     for name, spec in settings.models.items():
         deployment = deployments.get(name)
@@ -81,7 +91,22 @@ def models(
             endpoint=contract.address(name),
             reason=reason,
             range="" if spec.scaling is None else f"{spec.min_replicas} to {spec.max_replicas}",
+            server=servers_of(name, servers),
         )
+
+
+def server_kind(pods: list[Any], nodes: Mapping[str, Any], on_fake_nodes: str) -> str:
+    """Return what the `pods` of a model are: `stub` for images that stubs stand for on their node, and
+    `on_fake_nodes` on fake nodes.
+    """
+    kinds = set()
+    for pod in pods:
+        if (node := nodes.get(pod["spec"].get("nodeName", ""))) is None:
+            continue
+        images = {str(each["image"]) for each in pod["spec"]["containers"]}
+        is_stub = not images.isdisjoint(annotation(node, STUB_IMAGES).split())
+        kinds.add(on_fake_nodes if annotation(node, FAKE_NODE) else "stub" if is_stub else "real")
+    return ", ".join(sorted(kinds))
 
 
 def _wanted(spec: PlacedModel, deployment: Any, ready: int) -> int:

@@ -3,11 +3,11 @@ It changes nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from inferplan.client.local_gateway.gateway import local_contract
+from inferplan.client.local_gateway.gateway import local_contract, local_servers
 from inferplan.components.stores import StoreSpec
 from inferplan.infra.image_evidence import image_evidence
 from inferplan.kube.names import INSTANCE_LABEL
@@ -24,7 +24,7 @@ from inferplan.status.jobs import (
     preheats,
     queue_rows,
 )
-from inferplan.status.models import ModelRow, models, queue_messages
+from inferplan.status.models import ModelRow, models, queue_messages, server_kind
 from inferplan.workspace.contract import Contract, contract_of
 from inferplan.workspace.declared import declared_objects
 from inferplan.workspace.kubectl import Kubectl
@@ -99,10 +99,14 @@ class StackState:
 
 
 def read_state(
-    settings: StackSettings, contract: Contract, get: Get, last_line: LastLine = lambda _pod: ""
+    settings: StackSettings,
+    contract: Contract,
+    get: Get,
+    last_line: LastLine = lambda _pod: "",
+    on_fake_nodes: Callable[[str], str] = lambda _model: "fake",
 ) -> StackState:
     """The state on the cluster that `get` reaches; errors of `get` pass through. `last_line`
-    returns the newest log line of a preheat's pod.
+    returns the newest log line of a preheat's pod, `on_fake_nodes` what answers for a model there.
     """
     nodes = get("/api/v1/nodes").get("items", [])
     pods = get("/api/v1/pods").get("items", [])
@@ -114,10 +118,15 @@ def read_state(
     jobs = get(f"/apis/batch/v1/{space}/jobs").get("items", [])
     claims = get(f"/api/v1/{space}/persistentvolumeclaims").get("items", [])
     messages = queue_messages(settings, get)
+    by_name = {each["metadata"]["name"]: each for each in nodes}
+
+    def servers_of(model: str, servers: list[Any]) -> str:
+        return server_kind(servers, by_name, on_fake_nodes(model))
+
     files = tuple(preheats(settings, jobs, pods, served=deployments, last_line=last_line))
     return StackState(
         pools=tuple(_pools(settings, nodes, pods)),
-        models=tuple(models(settings, contract, deployments, pods, files, messages)),
+        models=tuple(models(settings, contract, deployments, pods, files, messages, servers_of)),
         stores=tuple(
             StoreRow(
                 name=name,
@@ -222,7 +231,8 @@ def stack_status(
     """
     recording, namespace = workspace.record(), workspace.settings.namespace
     contract = (local_contract(workspace) if rehearsed else None) or contract_of(workspace.settings)
-    state = read_state(workspace.settings, contract, get, last_line)
+    servers = local_servers(workspace.cluster) if rehearsed else lambda _model: "fake"
+    state = read_state(workspace.settings, contract, get, last_line, servers)
     live = LiveCluster(get)
     changes = differences(
         declared_objects(recording, namespace),

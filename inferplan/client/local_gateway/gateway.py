@@ -3,7 +3,7 @@ step with the simulated cluster.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from inferplan.client.local_gateway import nginx, stubs
@@ -13,8 +13,9 @@ from inferplan.client.local_gateway.real_server import program as real_program
 from inferplan.components.gateway.exposure_spec import GATEWAY
 from inferplan.components.handles import Endpoint
 from inferplan.errors import RehearsalError
-from inferplan.rehearsal.cluster import Cluster
+from inferplan.rehearsal.cluster import Cluster, processes
 from inferplan.rehearsal.cluster.components import SERVER
+from inferplan.rehearsal.cluster.record import cluster_directory
 from inferplan.rehearsal.node import node
 from inferplan.rehearsal.serving.programs import answering_ports, bring_up, choose_ports, folder_of
 from inferplan.rehearsal.wait.object_events import Event, Listener, Ready
@@ -150,6 +151,17 @@ def local_contract(workspace: Workspace) -> Contract | None:
         grpc=grpc,
         local=True,
     )
+
+
+def local_servers(name: str) -> Callable[[str], str]:
+    """Return what answers here for a model whose pods are on fake nodes of the cluster `name`: `stub`,
+    `real`, or `fake` for nothing.
+    """
+    if not answering_ports(name):
+        return lambda _model: "fake"
+    stubbed = {each["name"] for each in stubs.stubbed_models(cluster_directory(name))}
+    runs = SERVER in processes.running(cluster_directory(name))
+    return lambda model: "stub" if model in stubbed else "real" if runs else "fake"
 
 
 def reachable_contract(workspace: Workspace) -> Contract:

@@ -11,6 +11,8 @@ from inferplan.workspace.workspace import Workspace
 
 _QUESTION = "hello"
 _SECONDS = 10.0
+_SILENCE_SECONDS = 60.0
+"""A model on the CPUs of a busy machine needs as long for its first answer."""
 _RETRY_SECONDS = 0.2
 
 
@@ -40,7 +42,12 @@ def ask(workspace: Workspace) -> tuple[str, str] | None:
         try:
             who = caller(workspace, aim.endpoint, aim.endpoint.consumers[0])
             parts = answer(
-                aim, who, _QUESTION, max_tokens=256, silence_seconds=_SECONDS, stack=workspace.typed
+                aim,
+                who,
+                _QUESTION,
+                max_tokens=256,
+                silence_seconds=_SILENCE_SECONDS,
+                stack=workspace.typed,
             )
             return command, printable("".join(part.text for part in parts)).strip()
         except OperationError as error:

@@ -15,6 +15,7 @@ from inferplan.client.target import tensors_of_text
 from inferplan.components.gateway import keys
 from inferplan.components.gateway.route_spec import names_for
 from inferplan.components.handles import Endpoint
+from inferplan.documents.files import read_json
 from inferplan.kube.durations import milliseconds_of
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.components import STUBS
@@ -47,6 +48,11 @@ def on_loopback(endpoint: Endpoint, ports: Mapping[str, int]) -> Endpoint:
         for each in endpoint.protocols
     )
     return replace(endpoint, host="127.0.0.1", protocols=protocols)
+
+
+def stubbed_models(directory: Path) -> Sequence[Mapping[str, Any]]:
+    """The models that the stubs answer for, in the `directory` of a cluster."""
+    return (read_json(folder_of(directory) / _FILE) or {}).get("models", ())
 
 
 def program(

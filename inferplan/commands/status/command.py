@@ -146,7 +146,7 @@ def _tables(state: StackState) -> Iterator[tuple[str, tuple[str, ...], list[Row]
     )
     yield (
         "models",
-        ("model", "engine", "pool", "replicas ready", _endpoint_title(state.models)),
+        ("model", "engine", "server", "pool", "replicas ready", _endpoint_title(state.models)),
         [row for each in state.models for row in _model(each)],
     )
     columns = ("store", "kind", "location", "state")
@@ -208,12 +208,13 @@ def _model(row: ModelRow) -> Iterator[Row]:
     yield (
         row.name,
         row.engine,
+        row.server or "-",
         row.pool,
         ratio.append(f" of {row.range}") if row.range else ratio,
         row.endpoint,
     )
     if row.reason:
-        yield "", "", "", "", Text(row.reason, style="yellow")
+        yield "", "", "", "", "", Text(row.reason, style="yellow")
 
 
 def _ratio(part: int, whole: int) -> Text:

@@ -44,7 +44,10 @@ def _model(row: ModelRow, contract: Contract, pods: list[Mapping[str, Any]]) -> 
     endpoint = contract.endpoints[row.name]
     servers = [pod["containers"][0] for pod in pods]
     return {
-        **{name: getattr(row, name) for name in ("name", "engine", "pool", "reason", "endpoint")},
+        **{
+            name: getattr(row, name)
+            for name in ("name", "engine", "server", "pool", "reason", "endpoint")
+        },
         "image": servers[-1]["image"] if servers else None,
         "replicas": {"ready": row.ready, "declared": row.wanted},
         "host": endpoint.host,
