@@ -53,6 +53,7 @@ SCOPES = {
         f"tests/rehearsal/test_{name}.py"
         for name in ("damaged_state", "drift", "gateway", "local_gateway", "render", "stacks")
     },
+    "shared engine": {f"tests/engine/test_{name}.py" for name in ("kills", "scenarios")},
     "real node": {f"tests/rehearsal/test_{name}.py" for name in ("real_node", "real_node_render")},
     "examples": {f"tests/rehearsal/test_{name}.py" for name in ("component_programs", "examples")},
     "shared cluster": {

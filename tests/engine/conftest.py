@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.rehearsal.cluster import delete, start
 from tests.engine.requirement import REASON, engine_variables
 
 
@@ -37,3 +38,23 @@ def engine_on_path(engine_folder, tmp_path_factory):
             patch.setenv(name, value)
         yield
     end_plugins(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="session")
+def shared_engine(engine_folder, tmp_path_factory):
+    """The engine on one cluster, for the files that bring declarations of their own. Its variables
+    are in `environment`, and in no other test's.
+    """
+    from tests.engine.test_scenarios import STACK, Pulumi
+
+    directory = tmp_path_factory.mktemp("scenarios")
+    variables = {} if REASON else engine_variables(engine_folder)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        patch.setenv("INFERPLAN_STATE_DIR", str(directory / "state"))
+        pulumi = Pulumi(directory, start(STACK))
+    yield pulumi
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INFERPLAN_STATE_DIR", str(directory / "state"))
+        delete(STACK)

@@ -20,7 +20,6 @@ from pathlib import Path
 import pytest
 
 from inferplan.errors import OperationError
-from inferplan.rehearsal.cluster import delete, start
 from inferplan.updating.pulumi_cli import run
 from inferplan.updating.run_marks import VARIABLE
 from tests.engine.requirement import needs_pulumi
@@ -36,14 +35,13 @@ SEED, BATCHES, KILLS = 1128, 5, 10
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("kills")
+def engine(shared_engine):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("INFERPLAN_STATE_DIR", str(directory / "state"))
-        pulumi = Pulumi(directory, start(STACK))
-        assert pulumi.update(SIDES[0]).ok
-        yield pulumi
-        delete(STACK)
+        patch.setenv("INFERPLAN_STATE_DIR", shared_engine.environment["INFERPLAN_STATE_DIR"])
+        assert shared_engine.update(SIDES[0]).ok
+        # A test that fails leaves the stack anywhere, so the next file brings up its own.
+        shared_engine.at = None
+        yield shared_engine
 
 
 def command(engine: Pulumi, *words: str, kill_after: float | None = None) -> tuple[int, str]:

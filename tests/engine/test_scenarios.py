@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from inferplan.pulumi_engine.secrets import new_salt, unlock
-from inferplan.rehearsal.cluster import Cluster, delete, start
+from inferplan.rehearsal.cluster import Cluster
 from tests.engine.own_project import ROOT, own_project
 from tests.engine.requirement import needs_pulumi
 from tests.scenarios.play import Ended, play
@@ -161,13 +161,10 @@ def _place(id_: str) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory) -> Iterator[Pulumi]:
-    directory = tmp_path_factory.mktemp("scenarios")
+def engine(shared_engine) -> Iterator[Pulumi]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("INFERPLAN_STATE_DIR", str(directory / "state"))
-        pulumi = Pulumi(directory, start(STACK))
-        yield pulumi
-        delete(STACK)
+        patch.setenv("INFERPLAN_STATE_DIR", shared_engine.environment["INFERPLAN_STATE_DIR"])
+        yield shared_engine
 
 
 def cases() -> Iterator[object]:
