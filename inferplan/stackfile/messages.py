@@ -80,13 +80,17 @@ def errors_of(
 
 
 def _unsupported(path: KeyPath, data: Any) -> str:
-    """The reason why this release does not have the value at `path`, and what to write instead; ""
-    if no row of the table is about it.
+    """The reason why this release does not have the value, or the field, at `path`, and what to write
+    instead; "" if no row of the table is about it.
     """
+    keys = [each for each in path if isinstance(each, str)]
+    for row in table("stackfile/unsupported.toml")["rows"]:
+        if any(keys[-len(each.split(".")) :] == each.split(".") for each in row.get("keys", ())):
+            return f"{keys[-1]} is not supported. {row['reason']}"
     field = next((each for each in reversed(path) if isinstance(each, str)), "")
     value = value_at(data, path)
     for row in table("stackfile/unsupported.toml")["rows"] if isinstance(value, str) else ():
-        if field in row["fields"] and re.fullmatch(row["values"], value, re.IGNORECASE):
+        if field in row.get("fields", ()) and re.fullmatch(row["values"], value, re.IGNORECASE):
             return f"{shown(value)} is not supported. {row['reason']}"
     return ""
 

@@ -69,6 +69,7 @@ FRESH: dict[str, tuple[str, Break, str]] = {
     "only small subnets in the cluster": ("subnet-size", cluster_in("10.1.200.0/28", "10.1.200.16/28"), "has 11 free addresses"),
     "only public subnets in the cluster": ("subnet-private", public_by_default, "is public"),
     "no way out of the cluster's subnets": ("subnet-route", both(by_default, closed), "has no endpoint for ec2"),
+    "no way out, and an autoscaler": ("subnet-route", both(closed, lambda w: w.config["cluster"].update(autoscaler="install")), "eks-auth, sts, s3, autoscaling"),
     "type in some zones of the cluster": ("offerings", both(by_default, offered(_2xlarge=[_A, _B]), pool(instanceTypes=["m7i.2xlarge"])), "not in us-east-1c"),
     "route to a deleted NAT gateway": ("subnet-way-out", deleted_nat, "leads to nat-"),
     "route of the cluster to a deleted NAT gateway": ("subnet-way-out", both(by_default, deleted_nat), "leads to nat-"),

@@ -347,6 +347,9 @@ WISHES: list[tuple[str, str, tuple[str, ...], str]] = [
     ("prod", "storage.weights.kind", ("gcs", "minio", "r2"), "kind: s3"),
     ("prod", "storage.weights.kind", ("oci", "azureBlob"), "kind: http"),
     ("prod", "cluster.provider", ("gke", "aks", "openshift", "k3s"), "provider: existing"),
+    ("prod", "storage.weights.kind", ("mountpoint", "mountpoint-s3", "s3-csi"), "kind: pvc"),
+    ("prod", "nodePools.l40s.provider", ("karpenter", "EC2NodeClass"), "nodes: autoMode"),
+    ("prod", "cluster.create.nat", ("none", "disabled"), "cluster.subnets"),
     ("local", "cluster.provider", ("minikube", "kind"), "provider: existing"),
     ("local", f"{VLLM}.engine", ("sglang", "tgi", "llama.cpp", "ollama"), "engine: vllm"),
     ("local", f"{VLLM}.engine", ("onnxruntime", "torchserve"), "engine: triton"),
@@ -368,6 +371,41 @@ def test_what_is_not_supported_is_answered_with_what_is(
         validate(read_stack(file))
     (line,) = [each for each in error.value.lines if f" {path}:" in each]
     assert f"{typed!r} is not supported." in line
+    assert instead in line
+    assert "Did you mean" not in line
+
+
+# Fields that AWS users expect and this release does not have, and what they can do instead.
+FIELDS: list[tuple[str, str, str]] = [
+    ("nodePools.l40s.rootVolume.kmsKeyArn", "arn:aws:kms:us-east-1:111122223333:key/1", "ebs-default-kms"),
+    ("cluster.create.kmsKeyArn", "arn:aws:kms:us-east-1:111122223333:key/1", "without create"),
+    ("cluster.create.logKmsKeyArn", "arn:aws:kms:us-east-1:111122223333:key/1", "logGroup: existing"),
+    ("cluster.create.ipFamily", "ipv6", "provider: existing"),
+    ("cluster.rolePath", "/platform/", "permissionsBoundary"),
+    ("nodePools.h100.capacityReservation.resourceGroupArn", "arn:aws:resource-groups:us-east-1:111122223333:group/h100", "each reservation"),
+    ("cluster.create.secondaryCidrs", "[100.64.0.0/16]", "cluster.subnets"),
+    ("cluster.customNetworking", "true", "cluster.subnets"),
+    ("gateway.alb.wafAclArn", "arn:aws:wafv2:us-east-1:111122223333:regional/webacl/x/1", "associate-web-acl"),
+    ("gateway.hostedZoneId", "Z0123456789", "external-dns"),
+    ("cluster.create.viewers", "[arn:aws:iam::111122223333:role/readers]", "AmazonEKSViewPolicy"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "typed", "instead"), FIELDS)
+def test_a_field_that_is_not_supported_is_answered_with_the_way_round(
+    tmp_path, path: str, typed: str, instead: str
+):
+    file = tmp_path / "Pulumi.prod.yaml"
+    parent, _, key = path.rpartition(".")
+    edit = (path, typed) if key != "kmsKeyArn" else (parent, json.dumps({key: typed}))
+    if parent == "cluster.create":
+        edit = (path, typed)
+    tree = mistaken("prod", *edit)
+    file.write_text(yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False))
+    with pytest.raises(InvalidStack) as error:
+        validate(read_stack(file))
+    (line,) = [each for each in error.value.lines if f" {path}:" in each]
+    assert f"{path.rpartition('.')[2]} is not supported." in line
     assert instead in line
     assert "Did you mean" not in line
 

@@ -110,7 +110,8 @@ def _(world: World) -> Iterator[Values | str]:
     endpoints = _endpoints(world)
     tables = sorted({(world.table(row) or {})["RouteTableId"] for _, row in closed})
     missing, commands = [], []
-    for name in rows()["endpoints"]:
+    services = _services(world)
+    for name in services:
         own = [each for each in endpoints if each["ServiceName"] == _named(world, name)]
         if name != "s3":
             if not any(_is_interface(each) and each.get("PrivateDnsEnabled") for each in own):
@@ -126,7 +127,7 @@ def _(world: World) -> Iterator[Values | str]:
             commands.append(_gateway(world, gateway, lacking))
     if missing:
         each, _row = closed[0]
-        names = [name for name in missing if name in rows()["endpoints"] and name != "s3"]
+        names = [name for name in missing if name in services and name != "s3"]
         by_zone = {one["AvailabilityZone"]: one["SubnetId"] for _, one in closed}
         commands += _interfaces(world, names, sorted(by_zone.values())) if names else []
         yield {
@@ -135,6 +136,18 @@ def _(world: World) -> Iterator[Values | str]:
             "missing": ", ".join(missing),
             "commands": " && ".join(commands),
         }
+
+
+def _services(world: World) -> list[str]:
+    """Return the services that nodes, pods and the controllers of the stack call."""
+    gateway = world.sections.gateway
+    access = None if gateway is None else gateway.access
+    names = list(rows()["endpoints"])
+    if world.cluster.installs_autoscaler(world.sections):
+        names.append("autoscaling")
+    if world.cluster.installs_load_balancers(access):
+        names.append("elasticloadbalancing")
+    return names
 
 
 def _gateway(world: World, gateway: Row | None, tables: Sequence[str]) -> str:
@@ -189,7 +202,7 @@ def _(world: World) -> Iterator[Values | str]:
         service = each["ServiceName"].removeprefix(_named(world, ""))
         if not _is_interface(each) or not each.get("PrivateDnsEnabled"):
             continue
-        if service not in rows()["endpoints"]:
+        if service not in _services(world):
             continue
         yield EXAMINED
         groups = [group["GroupId"] for group in each.get("Groups", ())]
@@ -267,7 +280,7 @@ def _(world: World) -> Iterator[Values | str]:
     own = f".dkr.ecr.{world.cluster.region}.amazonaws.com"
     others = sorted({each.partition("/")[0] for each in world.images if own not in each})
     if others:
-        account = world.cluster.account or "ACCOUNT"
+        account = world.account
         yield {
             "registries": ", ".join(others),
             "subnet": closed[0]["SubnetId"],
