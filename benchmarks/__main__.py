@@ -26,6 +26,7 @@ BENCHMARKS = (
     "gateway_denials",
     "gateway_streams",
     "preheat",
+    "preheat_many_files",
     "report",
     "policies",
     "scale",

@@ -21,25 +21,26 @@ from .disk import make_parents
 from .errors import Exit, PreheatError
 from .manifest import is_silly
 from .source import Source, SourceFile, published
+from .waiting import in_tasks
 
 
 class Directory:
     """Reads files below `mount`, through links that do not lead out of it."""
 
     def __init__(self, mount: Path) -> None:
-        self.mount = mount
+        self.mount, self._below = mount, f"{str(mount).rstrip('/')}/"
 
     def open(self, location: str) -> BufferedReader:
         """Raises OSError, and PreheatError(REFUSED) for a file outside of the mount."""
         # A FIFO would wait for its writer.
         stream = os.fdopen(os.open(location, os.O_RDONLY | os.O_NONBLOCK), "rb")
         # Without a limit nothing is outside, and only Linux has /proc.
-        path = self.mount if self.mount == Path("/") else Path(f"/proc/self/fd/{stream.fileno()}").readlink()
-        if path.is_relative_to(self.mount) and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        path = "/" if self._below == "/" else os.readlink(f"/proc/self/fd/{stream.fileno()}")  # noqa: PTH115 - for each of many files
+        if path.startswith(self._below) and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             return stream
         stream.close()
         problem = "this file was replaced by something out of the store while it was read"
-        raise PreheatError(Exit.REFUSED, problem, "look at who writes to the store", file=location, found=str(path))
+        raise PreheatError(Exit.REFUSED, problem, "look at who writes to the store", file=location, found=path)
 
     def read(self, location: str) -> bytes:
         with self.open(location) as stream:
@@ -66,7 +67,7 @@ class Directory:
             return ""
 
         with ThreadPoolExecutor(streams) as pool:
-            return next(filter(None, reversed(list(pool.map(one, paths)))), "")
+            return next(filter(None, reversed(in_tasks(pool, one, list(paths)))), "")
 
     def sha256s(self, root: str, paths: Iterable[str], *, streams: int, alive: Callable[[], bool]) -> dict[str, str]:
         """The sha256 of the files below `root` that can be read. Ends early as `copy` does."""
@@ -79,7 +80,7 @@ class Directory:
                 return path, None
 
         with ThreadPoolExecutor(streams) as pool:
-            return {path: sha256 for path, sha256 in pool.map(one, paths) if sha256}
+            return {path: sha256 for path, sha256 in in_tasks(pool, one, list(paths)) if sha256}
 
 
 class LocalSource(Source):

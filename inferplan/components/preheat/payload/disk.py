@@ -47,7 +47,8 @@ def make_parents(base: Path, path: str) -> Path:
     for folder in folders:
         here /= folder
         # Path.mkdir(parents=True) would make `base` again, after another run has removed it on purpose.
-        here.mkdir(exist_ok=True)
+        if not here.is_dir():
+            here.mkdir(exist_ok=True)
     return here / name
 
 

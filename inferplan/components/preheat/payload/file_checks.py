@@ -8,7 +8,7 @@ import threading
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO
 
 from .errors import Exit, PreheatError
@@ -73,8 +73,7 @@ def refuse_names(paths: Iterable[str], allow_pickle: Iterable[str]) -> None:
         if longest := _too_long(path):
             problem, remedy = "this name is too long for a file system", "shorten it at the source or exclude it"
             raise PreheatError(Exit.REFUSED, problem, remedy, file=path, expected=longest[0], found=longest[1])
-        parents = (str(parent) for parent in PurePosixPath(path).parents)
-        if clash := next((parent for parent in parents if parent in names), None):
+        if clash := next((path[:end] for end, sign in enumerate(path) if sign == "/" and path[:end] in names), None):
             problem = f"{clash!r} is a file and a directory at the source"
             raise PreheatError(Exit.REFUSED, problem, "remove or exclude one of them", file=path)
         if _is_pickle_by_name(path):
@@ -195,7 +194,7 @@ def _too_long(path: str) -> tuple[str, str] | None:
 
 
 def _is_pickle_by_name(path: str) -> bool:
-    suffixes = [suffix.lower() for suffix in PurePosixPath(path).suffixes]
+    suffixes = [f".{suffix.lower()}" for suffix in path.rpartition("/")[2].lstrip(".").split(".")[1:]]
     while suffixes and suffixes[-1] in (*COMPRESSED, ".tar"):
         suffixes.pop()
     return bool(suffixes) and suffixes[-1] in PICKLES

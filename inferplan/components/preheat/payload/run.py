@@ -9,7 +9,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import count
@@ -27,6 +27,7 @@ from .rounds import ready_state
 from .small_files import batches, read_again
 from .source import SMALL, TWICE, Source, SourceFile, compare, same
 from .stream import Transfer
+from .waiting import in_tasks
 
 _READINGS = 3
 _LISTINGS = 4
@@ -147,8 +148,9 @@ class _Preparation:
 
     def _pass(self, files: Sequence[SourceFile], proven: dict[str, Entry]) -> dict[str, PreheatError]:
         """Copy missing files and verify all; returns the transient failures by path."""
-        staged = [file for file in files if self._staging.complete(file)]
-        missing = [file for file in files if not self._staging.complete(file)]
+        staged, missing = [], []
+        for file in files:
+            (staged if self._staging.complete(file) else missing).append(file)
         self._check_room(missing)
         total = sum(file.size for file in files)
         self._progress.begin("copying", total, sum(file.size for file in staged))
@@ -173,7 +175,7 @@ class _Preparation:
                 failures = _sort_out(proofs, proven)
                 # One batch at a time: the futures of 100,000 files would take 100 MiB.
                 for batch in batches(small):
-                    failures |= _sort_out({file.path: pool.submit(self._verify, file, None) for file in batch}, proven)
+                    failures |= _sort_small(in_tasks(pool, _caught(self._verify), batch), proven)
                 failures |= self._read_again(files, proven, transfer, pool)
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -194,19 +196,22 @@ class _Preparation:
             small = read_again(transfer, [file for file in batch if file.size < SMALL])
             copies = {file: proven.pop(file.path) for file in batch}
 
-            def again(file: SourceFile, copy: Entry, sha256: str | None) -> Entry:
-                same(file, "sha256 of a second reading", sha256 or second_sha256(transfer, file), copy.sha256)
+            def again(file: SourceFile, small: dict[str, str] = small, copies: dict[SourceFile, Entry] = copies) -> Entry:
+                copy = copies[file]
+                same(file, "sha256 of a second reading", small.get(file.path) or second_sha256(transfer, file), copy.sha256)
                 # A byte may have changed on its way, not at the source.
                 self._check(file)
                 return copy
 
-            proofs = {file.path: pool.submit(again, file, copy, small.get(file.path)) for file, copy in copies.items()}
-            failures |= _sort_out(proofs, proven)
+            if small:
+                failures |= _sort_small(in_tasks(pool, _caught(again), batch), proven)
+            else:
+                failures |= _sort_out({file.path: pool.submit(again, file) for file in batch}, proven)
         for file in twice if failures else ():
             proven.pop(file.path, None)
         return failures
 
-    def _verify(self, file: SourceFile, reach: Reach) -> Entry:
+    def _verify(self, file: SourceFile, reach: Reach = None) -> Entry:
         path = self._staging.files / file.path
         readings = count()
 
@@ -233,7 +238,7 @@ class _Preparation:
 
     def _describe(self, proven: Iterable[Entry]) -> Manifest:
         # Only now is the time of each file final: a share's server may set it when the last byte reaches its disk.
-        entries = (replace(entry, mtime_ns=(self._staging.files / entry.path).stat().st_mtime_ns) for entry in proven)
+        entries = (replace(entry, mtime_ns=os.stat(f"{self._staging.files}/{entry.path}").st_mtime_ns) for entry in proven)  # noqa: PTH116
         return Manifest(content=self._request.content, source=self._source.name, revision=self._request.revision, entries=tuple(entries))
 
     def _check_room(self, missing: Sequence[SourceFile]) -> None:
@@ -277,4 +282,29 @@ def _sort_out(proofs: dict[str, Future[Entry]], proven: dict[str, Entry]) -> dic
             if not failure.transient:
                 raise
             failures[path] = failure
+    return failures
+
+
+def _caught(work: Callable[[SourceFile], Entry]) -> Callable[[SourceFile], Entry | tuple[str, PreheatError]]:
+    """`work`, which returns a transient failure with the file's path."""
+
+    def guarded(file: SourceFile) -> Entry | tuple[str, PreheatError]:
+        try:
+            return work(file)
+        except PreheatError as failure:
+            if not failure.transient:
+                raise
+            return file.path, failure
+
+    return guarded
+
+
+def _sort_small(results: Iterable[Entry | tuple[str, PreheatError]], proven: dict[str, Entry]) -> dict[str, PreheatError]:
+    """As `_sort_out`, for results of several files at a time."""
+    failures: dict[str, PreheatError] = {}
+    for each in results:
+        if isinstance(each, Entry):
+            proven[each.path] = each
+        else:
+            failures[each[0]] = each[1]
     return failures

@@ -12,6 +12,7 @@ from .disk import make_parents, sync
 from .errors import Exit, PreheatError
 from .source import SourceFile
 from .stream import Transfer
+from .waiting import in_tasks
 
 _BATCH_FILES, _BATCH_BYTES = 5000, 1 << 30
 # The file system writes flushes that wait at the same time together.
@@ -117,7 +118,7 @@ def _arrived(transfer: Transfer, files: Sequence[SourceFile]) -> list[SourceFile
         return True
 
     with ThreadPoolExecutor(_FLUSHES, thread_name_prefix="flush") as pool:
-        whole = [file for file, ready in zip(files, pool.map(is_whole, files), strict=True) if ready]
+        whole = [file for file, ready in zip(files, in_tasks(pool, is_whole, files), strict=True) if ready]
     for file in whole:
         (incoming / file.path).replace(transfer.staging.place(file.path))
         transfer.progress.add(file.size, moved=True, files=1)
