@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 def in_tasks(pool: Executor, work: Callable[[_Item], _T], items: Sequence[_Item]) -> list[_T]:
-    """What `work` returns for each of `items`, in their order. Raises what it raises first."""
+    """The result of `work` for each of `items`, in their order. Raises its first error."""
 
     def several(start: int) -> list[_T]:
         return [work(item) for item in items[start : start + _FILES_OF_A_TASK]]
