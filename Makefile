@@ -4,7 +4,9 @@
 # make release the wheel and the source distribution, with checksums, bill of materials and provenance, in dist
 # make docs    the generated pages: stack files, accelerators, and one page per policy rule
 PYTHON ?= python3
-STACK ?= local
+STACK ?= $(if $(NODE),docs/real-node/Pulumi.cpu.yaml,local)
+# real: a node with a kubelet, on which a real model answers (Linux and root; docs/rehearsal.md)
+NODE ?=
 # pulumi, rehearsal, or auto: the Pulumi CLI if it is installed
 ENGINE ?= auto
 INFERPLAN := .venv/bin/inferplan
@@ -21,9 +23,9 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: up down status plan check test test-full lint bench docs setup setup-tests release lock
 
 up: setup
-	@PYTHON=$(PYTHON) ./setup.sh --nginx
-	@$(INFERPLAN) up $(STACK) --engine $(ENGINE)
-	@PATH="$$PATH:/usr/sbin:/sbin"; command -v nginx >/dev/null || { echo "no model answered: install nginx, then run make up again" >&2; exit 1; }
+	@PYTHON=$(PYTHON) ./setup.sh $(if $(NODE),--node,--nginx)
+	@$(INFERPLAN) up $(STACK) --engine $(ENGINE) $(if $(NODE),--node $(NODE))
+	@PATH="$$PATH:/usr/sbin:/sbin"; test -n "$(NODE)" || command -v nginx >/dev/null || { echo "no model answered: install nginx, then run make up again" >&2; exit 1; }
 
 down: setup
 	@$(INFERPLAN) down $(STACK) --engine $(ENGINE) --cluster
@@ -75,6 +77,7 @@ lock: setup
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --extra aws --extra policy --group dev pyproject.toml -o requirements.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra predict --constraint requirements.lock pyproject.toml -o requirements-predict.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra aws --extra policy --constraint requirements.lock pyproject.toml -o inferplan/commands/init/template/requirements.lock
+	.venv/bin/python -m tests.wheel_lock
 	# `pulumi install` reads this file. It cannot have hashes, since pip has none for this repository itself.
 	{ echo '-e ../..'; .venv/bin/uv pip compile --quiet --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra aws --extra policy -c requirements.lock pyproject.toml; } > inferplan/infra/requirements.txt
 

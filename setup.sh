@@ -1,6 +1,6 @@
 #!/bin/sh
 # Sets a fresh machine up: virtual environment, locked packages and what PyPI does not have: with --nginx the gateway of rehearsals, with
-# --tests the programs that tests run.
+# --node what a real node needs, with --tests the programs that tests run.
 # It is silent when nothing changed. Each step that fails says what to do.
 set -eu
 cd "$(dirname "$0")"
@@ -53,6 +53,14 @@ if [ "$(cat .venv/.inferplan-ready 2>/dev/null)" != "$wanted" ]; then
     echo "$wanted" >.venv/.inferplan-ready
 fi
 PATH=$PATH:/usr/sbin:/sbin
+if [ "${1:-}" = --node ]; then
+    packages="containerd runc containernetworking-plugins iproute2 iptables"
+    { command -v containerd && command -v runc && command -v iptables && [ -x /usr/lib/cni/bridge ]; } >/dev/null ||
+        # shellcheck disable=SC2086
+        { echo "  containerd, the container runtime of the real node ..." && apt_install $packages; } ||
+        fail "install $packages (as root: apt-get install $packages), then run it again"
+    exit 0
+fi
 if [ "${1:-}" = --nginx ]; then
     command -v nginx >/dev/null || { echo "  nginx, the gateway of rehearsals ..." && apt_install nginx-light; } ||
         echo "  going on without nginx, so no model will answer: install it (Debian: sudo apt-get install nginx-light, macOS: brew install nginx)" >&2

@@ -3,8 +3,10 @@ of one pool if they fit this machine. It plans; `rehearsal/node` starts the node
 """
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from inferplan.kube.names import FAKE_NODE
@@ -12,7 +14,9 @@ from inferplan.kube.objects import annotation
 from inferplan.kube.quantity import millicores_of
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.pulumi_engine.values import reveal
-from inferplan.rehearsal.node.images import recipe_of
+from inferplan.rehearsal.node import tiny_model
+from inferplan.rehearsal.node.images import is_stub, reason_against, recipe_of, recipes_of
+from inferplan.workspace.simulated_nodes import volume_of
 from inferplan.workspace.workspace import Workspace
 
 _RESERVED_MILLICORES = 300
@@ -21,11 +25,12 @@ _RESERVED_MILLICORES = 300
 
 @dataclass(frozen=True, kw_only=True)
 class RealNode:
-    """The images that the node needs, its labels, its accelerators by resource, and the pool whose
-    models it runs, "" for none.
+    """The images that the node needs, those of them that stubs stand for, its labels, its
+    accelerators by resource, and the pool whose models it runs, "" for none.
     """
 
     images: tuple[str, ...]
+    stubs: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     accelerators: Mapping[str, int] = field(default_factory=dict)
     pool: str = ""
@@ -46,10 +51,39 @@ class RealNode:
             else "no gateway runs"
         )
         for name, model in workspace.settings.models.items():
-            kind = "a stub in a container" if model.pool == self.pool else "fake, nothing answers"
-            yield f"{name}: {kind}"
+            yield f"{name}: {self._kind(model.pool, model.engine)}"
+        for image in self.stubs:
+            for reason in filter(None, map(reason_against, recipes_of(image))):
+                yield f"a stub stands for {image}: {reason}"
         if lacking:
             yield f"no recipe makes these images, so their pods do not start: {', '.join(lacking)}"
+
+    def _kind(self, pool: str, engine: str) -> str:
+        if pool != self.pool:
+            return "fake, nothing answers"
+        if self.stubs:
+            return "a stub in a container"
+        return f"the real {engine} on this machine's CPUs"
+
+
+def place_files(
+    workspace: Workspace, node: RealNode, volumes: Path, directories: Mapping[str, Path]
+) -> None:
+    """Put the files of the models that really run into the `volumes` of existing claims: those of
+    `directories` by model, else a tiny generated model.
+    """
+    for name, model in workspace.settings.models.items():
+        store = workspace.settings.storage.get(model.weights.store) if model.weights else None
+        claim = None if store is None or model.preheat is not None else store.existing_claim
+        if model.pool != node.pool or node.stubs or model.weights is None or claim is None:
+            continue
+        folder = volumes / volume_of(workspace.settings, claim) / model.weights.path
+        if name in directories:
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(directories[name], folder)
+        elif not folder.exists():
+            folder.mkdir(parents=True)
+            tiny_model.write(folder)
 
 
 def real_node(workspace: Workspace, recording: Recording) -> RealNode:
@@ -63,7 +97,11 @@ def real_node(workspace: Workspace, recording: Recording) -> RealNode:
     room -= sum(
         _millicores(spec) * count for _, spec, count in pods if not spec.get("nodeSelector")
     )
-    for name, pool in workspace.settings.node_pools.items():
+    # Models on CPUs are real, so their pool comes first.
+    pools = sorted(
+        workspace.settings.node_pools.items(), key=lambda each: each[1].accelerator is not None
+    )
+    for name, pool in pools:
         target = pool.target(name)
         own = [
             (spec, count)
@@ -79,6 +117,13 @@ def real_node(workspace: Workspace, recording: Recording) -> RealNode:
             )
             return RealNode(
                 images=tuple(sorted(images | _unplaced(pods))),
+                stubs=tuple(
+                    sorted(
+                        image
+                        for image in images
+                        if (recipe := recipe_of(image)) is not None and is_stub(recipe)
+                    )
+                ),
                 labels=dict(target.node_selector),
                 accelerators=accelerators,
                 pool=name,

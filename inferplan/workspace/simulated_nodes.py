@@ -7,6 +7,7 @@ from typing import Any
 
 from inferplan.components.naming import bounded, content_key
 from inferplan.components.platforms.node_counts import node_counts
+from inferplan.kube.names import REHEARSED_VOLUMES
 from inferplan.stackfile.stack import StackSettings
 
 # The gateway, preheat Jobs and DNS fit on two nodes without accelerators.
@@ -74,6 +75,11 @@ def _namespace(settings: StackSettings) -> list[dict[str, Any]]:
     )
 
 
+def volume_of(settings: StackSettings, claim: str) -> str:
+    """The name of the volume of a `claim` that exists already where the stack really runs."""
+    return bounded(f"pretend-{settings.namespace}", content_key(settings.namespace, claim))
+
+
 def _claims(settings: StackSettings) -> list[dict[str, Any]]:
     """The claims that exist already where the stack really runs, each with a volume that holds
     nothing.
@@ -95,13 +101,13 @@ def _claims(settings: StackSettings) -> list[dict[str, Any]]:
     }
     for existing, capacity in sorted(capacities.items()):
         size, modes = {"storage": capacity}, ["ReadWriteMany"]
-        volume = bounded(f"pretend-{settings.namespace}", content_key(settings.namespace, existing))
+        volume = volume_of(settings, existing)
         inside = {"name": existing, "namespace": settings.namespace}
         spec = {
             "accessModes": modes,
             "storageClassName": "",
             "capacity": size,
-            "hostPath": {"path": f"/pretend/{volume}"},
+            "hostPath": {"path": f"{REHEARSED_VOLUMES}/{volume}"},
             "claimRef": inside,
         }
         claim = {

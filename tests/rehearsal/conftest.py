@@ -17,8 +17,10 @@ import pytest
 from inferplan.kube.api import Api
 from inferplan.progress import plain
 from inferplan.rehearsal.cluster import clusters, delete, start
+from inferplan.rehearsal.node import node
 from inferplan.rehearsal.wait.object_events import Waiting
 from tests.rehearsal.commands import inferplan, started, up
+from tests.rehearsal.real_node import STACKS, Lane, processes_of, run
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -40,6 +42,37 @@ def cluster(state_directory):  # noqa: ARG001 - it must be set before a cluster 
     namespaces.
     """
     return start("shared", plain)
+
+
+@pytest.fixture(scope="package")
+def node_lane(tmp_path_factory) -> Iterator[Lane]:
+    """The node that all of `test_real_node*.py` share. At the end nothing of it is left."""
+    state = tmp_path_factory.mktemp("node").resolve()
+    stack = state / "Pulumi.cpu.yaml"
+    shutil.copy(STACKS / stack.name, stack)
+    done = run(state, "up", str(stack), "--node", "real", check=False)
+    lane = Lane(state, stack, done.stderr + done.stdout)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INFERPLAN_STATE_DIR", str(state))
+        directory = lane.directory
+    name = node.name_on_machine(directory)
+    try:
+        assert done.returncode == 0, lane.output
+        yield lane
+    finally:
+        run(state, "down", str(stack), "--cluster")
+        assert processes_of(directory) == []
+        assert str(directory) not in Path("/proc/mounts").read_text()
+        assert not directory.exists()
+        # Nodes of other clusters have names of their own.
+        assert not list(Path("/sys/fs/cgroup").glob(f"**/{name}"))
+        assert not (Path("/run") / name).exists()
+
+
+@pytest.fixture
+def real_node(node_lane, monkeypatch) -> Lane:
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(node_lane.state))
+    return node_lane
 
 
 @pytest.fixture(scope="package")

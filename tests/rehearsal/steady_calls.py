@@ -11,26 +11,14 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from inferplan.components.gateway.keys import consumer_key
-from inferplan.pulumi_engine.secrets import open_secrets
-from inferplan.stackfile.reader import read_stack
-
-STACK = Path(__file__).resolve().parents[2] / "docs" / "real-node" / "Pulumi.small.yaml"
+from tests.rehearsal.real_node import key
 
 
 def main(port: int, target: Path) -> None:
     ended: list[bool] = []
     signal.signal(signal.SIGINT, lambda *_: ended.append(True))
-    file = read_stack(STACK)
-    secrets = open_secrets(
-        file.secrets,
-        salt=file.encryption_salt,
-        provider=file.secrets_provider,
-        environment={"PULUMI_CONFIG_PASSPHRASE": "inferplan-example"},
-    )
-    key = consumer_key(secrets.values["inferplan:apiKeySeed"], "chat", 1)
     body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "hi"}]})
-    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    headers = {"Authorization": f"Bearer {key()}", "Content-Type": "application/json"}
     statuses: Counter[str] = Counter()
     while not ended:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

@@ -1,107 +1,116 @@
-"""A node with a kubelet next to the fake ones: the pods that we generate run, answer, and are gone.
-
-Skipped with the reason where the machine cannot run one.
+"""A node with a kubelet next to the fake ones: the pods that we generate run, a real model answers,
+and all is gone at the end. Skipped with the reason where the machine cannot run one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from inferplan.kube.objects import is_true
 from inferplan.rehearsal.cluster import start
 from inferplan.rehearsal.cluster.processes import running
-from inferplan.rehearsal.cluster.record import cluster_directory
-from inferplan.rehearsal.node import node
+from inferplan.rehearsal.node import images, node, tiny_model
 from inferplan.rehearsal.toolchain.pins import KUBELET, SOURCES
-from tests.patience import PATIENCE_SECONDS
+from tests.rehearsal.real_node import REASON, ROOT, Lane, memory_of, processes_of, until
 
-ROOT = Path(__file__).resolve().parents[2]
-STACK = ROOT / "docs" / "real-node" / "Pulumi.small.yaml"
-INFERPLAN = Path(sys.executable).with_name("inferplan")
 PROGRAMS = ("containerd", "kubelet", "kube-proxy", "coredns")
+PODS = "/api/v1/namespaces/inference/pods"
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.skipif(bool(node.missing()), reason=node.missing() or "a real node"),
+    pytest.mark.skipif(bool(REASON), reason=REASON or "a real node"),
 ]
+NO_ENGINE = images.reason_against("vllm")
+with_engine = pytest.mark.skipif(bool(NO_ENGINE), reason=f"no real vLLM: {NO_ENGINE}")
 
 
-def run(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PULUMI_CONFIG_PASSPHRASE": "inferplan-example"}
-    done = subprocess.run(
-        [INFERPLAN, *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert not check or done.returncode == 0, done.stdout + done.stderr
-    return done
+@with_engine
+def test_a_real_model_answers_through_the_real_gateway(real_node: Lane):
+    assert real_node.output.splitlines()[-1] == tiny_model.SENTENCE
+    document = json.loads(real_node.run("status", str(real_node.stack), "--json").stdout)
+    assert [each["server"] for each in document["models"]] == ["real"]
+    with urllib.request.urlopen(real_node.request(stream=True)) as answer:  # noqa: S310 - on loopback
+        lines = [line.decode().strip() for line in answer if line.startswith(b"data: {")]
+    parts = [json.loads(each.removeprefix("data: ")) for each in lines]
+    words = [each["choices"][0]["delta"].get("content") or "" for each in parts if each["choices"]]
+    assert "".join(words) == tiny_model.SENTENCE
+    assert len(words) >= len(tiny_model.SENTENCE.split())
+    # A call without a key is denied by the real nginx.
+    with pytest.raises(urllib.error.HTTPError) as denied:
+        urllib.request.urlopen(f"{real_node.url}/v1/models")  # noqa: S310 - on loopback
+    assert denied.value.code == 401
 
 
-def processes_of(directory: Path) -> list[tuple[int, list[str]]]:
-    """The processes whose command line names the node's folder, by id."""
-    lines = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (entry / "cmdline").read_bytes().decode().split("\0")
-        except OSError:
-            continue
-        if any(str(directory) in each for each in words):
-            lines.append((int(entry.name), words))
-    return lines
-
-
-def until(condition) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)  # processes have no event for a test
-
-
-@pytest.fixture
-def stack(tmp_path, monkeypatch):
-    """The small stack in a state of its own, with its model's gateway answering from containers."""
-    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path / "state"))
-    path = tmp_path / "Pulumi.small.yaml"
-    shutil.copy(STACK, path)
-    yield path
-    run("down", str(path), "--cluster", check=False)
-
-
-def test_the_gateway_and_a_model_run_in_containers_survive_kills_and_leave_nothing(stack):
-    done = run("up", str(stack), "--node", "real")
-    assert "tiny: a stub in a container" in done.stderr
-    assert done.stdout.splitlines()[-1].startswith("This is the stub of tiny in a container.")
-    directory = cluster_directory("small")
-    folder = node.folder_of(directory)
-    cluster = start("small")
-    pods = cluster.get("/api/v1/namespaces/inference/pods")["items"]
+def test_the_node_is_small_starts_in_seconds_and_listens_inside_its_network(real_node: Lane):
+    pods = start("cpu").get(PODS)["items"]
     assert {each["spec"]["nodeName"] for each in pods} == {node.NAME}
-    assert len(pods) == 3
+    [seconds] = re.findall(rf"start node {node.NAME}: done in ([0-9.]+) s", real_node.output)
+    own = [pid for pid, _ in processes_of(node.folder_of(real_node.directory))]
+    memory = memory_of(own)
+    print(f"node start {seconds} s, memory without models {memory:.0f} MiB")
+    assert float(seconds) < 15
+    assert memory < 400
     # 0.0.0.0 and [::] in the tables of this machine's own network.
     for name in ("tcp", "tcp6"):
         rows = [line.split() for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
         ports = {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A"}
         assert not ports & {53, 10250, 10256}
 
-    # A call without a key is denied by the real nginx.
-    port = node.port_of("small")
-    with pytest.raises(urllib.error.HTTPError) as denied:
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models")
-    assert denied.value.code == 401
 
-    # The supervisor starts each program again.
+def test_a_rotation_and_evictions_of_gateway_pods_lose_no_call(real_node: Lane, tmp_path):
+    log = tmp_path / "load.json"
+    port = real_node.url.rpartition(":")[2]
+    load = subprocess.Popen(
+        [sys.executable, "-m", "tests.rehearsal.steady_calls", port, str(log)], cwd=ROOT
+    )
+    until(log.exists)
+    stack = tmp_path / real_node.stack.name
+    shutil.copy(real_node.stack, stack)
+    real_node.run("keys", "add", "chat", "--stack", str(stack))
+    assert "keys: [2, 1]" in stack.read_text()
+    real_node.run("up", str(stack), "--node", "real")
+
+    # As kubectl drain does, one pod after the other, under the disruption budget.
+    cluster = start("cpu")
+
+    def gateways() -> dict[str, bool]:
+        items = cluster.get(f"{PODS}?labelSelector=app.kubernetes.io/component=gateway")["items"]
+        return {
+            each["metadata"]["name"]: is_true(each, "Ready")
+            for each in items
+            if "deletionTimestamp" not in each["metadata"]
+        }
+
+    until(lambda: list(gateways().values()) == [True, True])
+    for name in gateways():
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": "inference"},
+        }
+        cluster.api().request("POST", f"{PODS}/{name}/eviction", eviction)
+        until(
+            lambda name=name: name not in (now := gateways()) and list(now.values()) == [True] * 2
+        )
+    load.send_signal(signal.SIGINT)
+    load.wait()
+    answers = json.loads(log.read_text())
+    assert answers["200"] > 20
+    assert answers.keys() == {"200"}, answers
+
+
+def test_kills_of_its_programs_are_repaired_and_a_node_that_ended_starts_again(real_node: Lane):
+    folder = node.folder_of(real_node.directory)
     for name in PROGRAMS:
         [old] = [pid for pid, words in processes_of(folder) if Path(words[0]).name == name]
         os.kill(old, signal.SIGKILL)
@@ -110,47 +119,38 @@ def test_the_gateway_and_a_model_run_in_containers_survive_kills_and_leave_nothi
                 pid != old and Path(words[0]).name == name for pid, words in processes_of(folder)
             )
         )
-    until(lambda: run("call", "tiny", "hello", "--stack", str(stack), check=False).returncode == 0)
+    until(real_node.answers)
 
-    # Without the supervisor everything of the node is gone, and `up` starts it again.
-    [supervisor] = running(directory)["node"]
+    # Without the supervisor everything of the node is gone, and `up` starts it again, as after a
+    # restart of a machine: the same pods, the same files.
+    [supervisor] = running(real_node.directory)["node"]
     os.kill(supervisor, signal.SIGKILL)
     until(lambda: not processes_of(folder))
-    again = run("up", str(stack), "--node", "real")
-    assert again.stdout.splitlines()[-1].startswith("This is the stub of tiny in a container.")
-
-    run("down", str(stack), "--cluster")
-    assert processes_of(directory) == []
-    assert str(directory) not in Path("/proc/mounts").read_text()
-    assert not directory.exists()
-    # Nodes of other clusters have names of their own.
-    name = node.name_on_machine(directory)
-    assert not list(Path("/sys/fs/cgroup").glob(f"**/{name}"))
-    assert not (Path("/run") / name).exists()
+    again = real_node.run("up", str(real_node.stack), "--node", "real")
+    assert again.stdout.splitlines()[-1] == real_node.output.splitlines()[-1]
 
 
-def test_a_rotation_keeps_answering_and_a_pod_of_before_finds_its_keys(stack):
-    run("up", str(stack), "--node", "real")
-    log = stack.with_name("load.json")
-    load = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "tests.rehearsal.steady_calls",
-            str(node.port_of("small")),
-            str(log),
-        ],
-        cwd=ROOT,
-    )
-    until(log.exists)
-    run("keys", "add", "chat", "--stack", str(stack))
-    assert "keys: [2, 1]" in stack.read_text()
-    run("up", str(stack), "--node", "real")
-    load.send_signal(signal.SIGINT)
-    load.wait()
-    answers = json.loads(log.read_text())
-    assert answers["200"] > 50
-    assert answers.keys() == {"200"}, answers
+@pytest.mark.full
+@with_engine
+def test_a_killed_engine_starts_again_and_status_says_why_it_was_away(real_node: Lane):
+    cluster = start("cpu")
+    [engine] = [
+        int(entry.name)
+        for entry in Path("/proc").glob("[0-9]*")
+        if (entry / "comm").read_text() == "VLLM::EngineCor\n"
+        and node.name_on_machine(real_node.directory) in (entry / "cgroup").read_text()
+    ]
+    os.kill(engine, signal.SIGKILL)
+
+    def state() -> dict:
+        [pod] = cluster.get(f"{PODS}?labelSelector=app.kubernetes.io/instance=tiny")["items"]
+        [server] = pod["status"]["containerStatuses"]
+        return server
+
+    until(lambda: state()["restartCount"])
+    away = real_node.run("status", str(real_node.stack), check=False)
+    assert "ended with exit code" in away.stdout + away.stderr
+    until(real_node.answers)
 
 
 def test_the_programs_have_the_version_of_the_control_plane():

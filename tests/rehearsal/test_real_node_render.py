@@ -11,14 +11,15 @@ import yaml
 
 from inferplan.progress import silent
 from inferplan.pulumi_engine.values import reveal
-from inferplan.rehearsal.cluster import delete, start
+from inferplan.rehearsal.cluster import start
 from inferplan.rehearsal.node import node
-from inferplan.workspace.real_node import real_node
+from inferplan.workspace.real_node import real_node as planned
 from inferplan.workspace.workspace import open_workspace
-from tests.rehearsal.test_real_node import STACK, pytestmark, run, until
+from tests.rehearsal.real_node import STACKS, Lane, until
+from tests.rehearsal.test_real_node import pytestmark
 
 __all__ = ["pytestmark"]
-SPACE = "inference"
+SPACE = "rendered"
 USER = 65532
 
 
@@ -53,30 +54,30 @@ def claims(folder: Path):
 
 @pytest.fixture
 def stack(tmp_path, monkeypatch):
-    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path / "state"))
+    """The small stack in a namespace of its own, on the pool of the shared node: with a stub as server."""
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
-    document = yaml.safe_load(STACK.read_text())
+    document = yaml.safe_load((STACKS / "Pulumi.cpu.yaml").read_text())
     config = document["config"]
+    config["inferplan:namespace"] = SPACE
     config["inferplan:adoptNamespace"] = True
     config["inferplan:storage"] = {
         name: {"kind": "pvc", "claimName": name} for name in ("source", "shared")
     }
     config["inferplan:models"]["tiny"] |= {
+        "image": "docker.io/vllm/vllm-openai:v0.33.0",
         "weights": {"store": "source", "path": "tiny", "size": "1Mi"},
         "preheat": {"into": "shared", "cpu": "200m", "memory": "512Mi"},
+        "resources": {"cpu": "100m", "memory": "4Gi"},
     }
     path = tmp_path / "Pulumi.small.yaml"
     path.write_text(yaml.safe_dump(document))
-    yield path
-    cluster = tmp_path / "state" / "clusters" / "render"
-    node.clear(cluster)
-    delete("render")
+    return path
 
 
 def test_servers_that_start_before_the_preheat_become_ready_and_leave_it_its_directory(
-    stack, tmp_path
+    stack, tmp_path, real_node: Lane
 ):
-    run("render", str(stack), "--to", str(tmp_path / "render"))
+    real_node.run("render", str(stack), "--to", str(tmp_path / "render"))
     manifests = [
         yaml.safe_load(path.read_text())
         for path in (tmp_path / "render").glob("*.yaml")
@@ -84,9 +85,9 @@ def test_servers_that_start_before_the_preheat_become_ready_and_leave_it_its_dir
     ]
     workspace = open_workspace(str(stack))
     recording = workspace.record()
-    plan = real_node(workspace, recording)
-    cluster = start("render")
-    node.start(cluster, plan.images, silent, labels=plan.labels, accelerators=plan.accelerators)
+    plan = planned(workspace, recording)
+    cluster = start("cpu")
+    node.start(cluster, plan.images, silent, labels=plan.labels, stubs=plan.stubs)
     with contextlib.closing(cluster.api()) as api:
 
         def apply(manifest) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from inferplan.client.local_gateway.gateway import LocalGateway
+from inferplan.client.local_gateway.real_server import directories_of_models
 from inferplan.commands.arguments import (
     EngineName,
     KeepNamespace,
@@ -101,7 +102,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     if engine is Engine.REHEARSAL:
         options.check_rehearsal()
     local = (
-        LocalGateway(workspace, profile=profile or (), real=real or ())
+        LocalGateway(workspace, profile=profile or (), real=() if node else real or ())
         if engine is Engine.REHEARSAL or workspace.simulated
         else None
     )
@@ -124,6 +125,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
             karpenter=karpenter,
             keep_namespace=keep_namespace,
             node=node is not None,
+            directories=directories_of_models(workspace, real or ()) if node else {},
         )
         return
     check_examples(workspace)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from inferplan.client.local_gateway.gateway import LocalGateway
@@ -41,7 +43,7 @@ from inferplan.workspace.buying import purchase_lines
 from inferplan.workspace.declared import declared_keys
 from inferplan.workspace.live import LiveCluster
 from inferplan.workspace.project import short_path
-from inferplan.workspace.real_node import RealNode, real_node
+from inferplan.workspace.real_node import RealNode, place_files, real_node
 from inferplan.workspace.simulated_cluster import namespaces_of, own_cluster
 from inferplan.workspace.workspace import Recording, Workspace, export_of_make
 
@@ -86,9 +88,10 @@ def rehearse(
     karpenter: bool = False,
     keep_namespace: bool = False,
     node: bool = False,
+    directories: Mapping[str, Path] = MappingProxyType({}),
 ) -> None:
     """Apply the stack, which declares `recording`, on its simulated cluster, wait until it is
-    ready, and show it.
+    ready, and show it. `directories` have the files of models on a real node.
     """
     note(rehearsal_limits(workspace, recording))
     with ProgressView() as view:
@@ -114,7 +117,9 @@ def rehearse(
                 view.step,
                 labels=planned.labels,
                 accelerators=planned.accelerators,
+                stubs=planned.stubs,
             )
+            place_files(workspace, planned, cluster.volumes, directories)
         listener = view.resource if planned else local.following(cluster, view.resource)
         outcome = workspace.apply(
             cluster,

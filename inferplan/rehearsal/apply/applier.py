@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from inferplan.errors import ObjectFailed, RegistrationRefused
@@ -41,6 +42,7 @@ from inferplan.rehearsal.apply.inventory import Inventory, is_applied
 from inferplan.rehearsal.apply.journal import ADOPTED, Entry, Journal
 from inferplan.rehearsal.apply.objects import Manner, Object, Objects, Result
 from inferplan.rehearsal.apply.operators import reconcile
+from inferplan.rehearsal.cluster.volumes import make_directory
 from inferplan.rehearsal.wait.object_events import Applied, Failed, Key, Ready, Skipped, Target
 from inferplan.rehearsal.wait.readiness import TIMEOUT_SECONDS
 from inferplan.rehearsal.wait.reasons import rejection
@@ -60,6 +62,8 @@ class Applier:
     objects: Objects
     journal: Journal
     digest_key: bytes
+    volumes: Path
+    """The folder of volumes of a real node."""
     secrets_known: bool = True
     """False if the program got placeholders: secrets in the cluster stay as they are."""
     cordons: Callable[[Mapping[str, Any]], bool] = lambda _node: False
@@ -158,6 +162,8 @@ class Applier:
         body = reveal(inputs)
         if inputs["kind"] == "Node" and self.cordons(body):
             body = {**body, "spec": {**body.get("spec", {}), "unschedulable": True}}
+        elif inputs["kind"] == "PersistentVolume":
+            make_directory(body, self.volumes)
         namespace = (
             (target.namespace or "default") if resource.namespaced else ""
         )  # the kind may be new
@@ -234,7 +240,7 @@ class Applier:
         limit = limit_of(
             timeouts.create if is_new else timeouts.update, annotation(result.live, TIMEOUT_SECONDS)
         )
-        volume = claims.provision(self.objects.api, result.live)
+        volume = claims.provision(self.objects.api, result.live, self.volumes)
         live, stub = reconcile.ready(
             self.objects.waiter.api, self.objects.waiter, target, result.live, limit
         )

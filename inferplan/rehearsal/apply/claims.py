@@ -3,16 +3,19 @@ of the user's storage classes.
 """
 
 import contextlib
+from pathlib import Path
 from typing import Any, Final
 
 from inferplan.kube.api import Api, ApiError
+from inferplan.kube.names import REHEARSED_VOLUMES
+from inferplan.rehearsal.cluster.volumes import make_directory
 
 Object = dict[str, Any]
 MANAGER: Final = "inferplan-stub"
 _VOLUMES: Final = "/api/v1/persistentvolumes"
 
 
-def provision(api: Api, claim: Object) -> str:
+def provision(api: Api, claim: Object, folder: Path) -> str:
     """Create the stub volume of `claim` unless it has a volume or waits for a static one. Returns a
     note about it, "" if there is none.
     """
@@ -22,6 +25,7 @@ def provision(api: Api, claim: Object) -> str:
     if spec.get("storageClassName") == "":
         return ""  # a claim without a class never gets a new volume
     volume = stub_volume(claim)
+    make_directory(volume, folder)
     api.apply(f"{_VOLUMES}/{volume['metadata']['name']}", volume, manager=MANAGER, force=True)
     kind = spec.get("storageClassName") or "the default class"
     return f"its volume is a stub, no provisioner of {kind} runs here"
@@ -54,7 +58,7 @@ def stub_volume(claim: Object) -> Object:
     sizes = {
         "capacity": spec["resources"]["requests"],
         "accessModes": spec["accessModes"],
-        "hostPath": {"path": f"/stub/{name}"},
+        "hostPath": {"path": f"{REHEARSED_VOLUMES}/{name}"},
     }
     return {
         "apiVersion": "v1",

@@ -168,6 +168,7 @@ def apply(  # noqa: PLR0913 - the folder of the project is as much the input of 
             digest_key=cluster.uid.encode(),
             secrets_known=not placeholders,
             cordons=cordons,
+            volumes=cluster.volumes,
         )
         monitor = Monitor(project=project, stack=stack, realizer=applier)
         # `run` pauses the collector, and a plan in the same process leaves cycles as large as the

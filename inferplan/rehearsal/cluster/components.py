@@ -70,6 +70,11 @@ class Layout:
         """The API server's address, `https://127.0.0.1:PORT`."""
         return f"https://127.0.0.1:{self.ports[API_SERVER]}"
 
+    @property
+    def volumes(self) -> Path:
+        """The directories of volumes, which exist with a real node."""
+        return self.directory / "volumes"
+
     def log(self, component: str) -> Path:
         return self.directory / "logs" / f"{component}.log"
 

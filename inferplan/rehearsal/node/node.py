@@ -5,7 +5,9 @@ namespaces for processes, mounts and the network; everything of the node ends wi
 import hashlib
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -18,13 +20,15 @@ from inferplan.documents.files import disk_faults, exclusive, read_json, write_a
 from inferplan.errors import ClusterError, RequestError
 from inferplan.images.catalogue import default_image
 from inferplan.kube.api import ApiError
+from inferplan.kube.names import REHEARSED_VOLUMES, STUB_IMAGES
 from inferplan.kube.objects import is_true
 from inferplan.progress import Progress, StepFinished, StepStarted
 from inferplan.rehearsal.cluster import Cluster, processes
 from inferplan.rehearsal.cluster.components import API_SERVER, NODE, Layout
 from inferplan.rehearsal.cluster.record import cluster_directory, lock_file
 from inferplan.rehearsal.cluster.startup import free_ports, log_tail
-from inferplan.rehearsal.node.images import import_images, missing_programs
+from inferplan.rehearsal.cluster.volumes import make_directory
+from inferplan.rehearsal.node.images import container_spec, import_images, missing_programs
 from inferplan.rehearsal.toolchain.build import ensure_sources
 from inferplan.rehearsal.toolchain.pins import COREDNS, KUBELET
 from inferplan.tables import table
@@ -33,6 +37,9 @@ _TABLE: dict[str, Any] = table("rehearsal/node/node.toml")
 NAME: Final[str] = _TABLE["node"]
 _PROGRAMS: Final = ("containerd", "ctr", "runc", "ip", "iptables", "unshare", "mount")
 _PACKAGES: Final = "containerd runc containernetworking-plugins iproute2 iptables"
+_CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
+_OLDEST_CONTAINERD: Final = (1, 6)
+"""The first with the runtime interface v1, which the kubelet needs."""
 _SUPERVISOR: Final = Path(__file__).parent / "payload" / "supervisor.py"
 _READY_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.1
@@ -49,8 +56,18 @@ def missing() -> str:
     lacking += missing_programs()
     if lacking:
         return f"a real node needs {', '.join(lacking)}. Install it: apt-get install {_PACKAGES}"
-    if not any(Path("/sys/fs/cgroup").iterdir()):
-        return "a real node needs control groups, and none are mounted below /sys/fs/cgroup"
+    if not any(_CONTROL_GROUPS.iterdir()):
+        return (
+            f"a real node needs control groups, and none are mounted below {_CONTROL_GROUPS}. Run the"
+            " command on a machine, or in a container that has them"
+        )
+    shown = subprocess.run(["containerd", "--version"], capture_output=True, text=True, check=False)  # noqa: S607 - found above
+    version = re.search(r" v?(\d+)\.(\d+)\.", shown.stdout)
+    if version is None or tuple(map(int, version.groups())) < _OLDEST_CONTAINERD:
+        return (
+            f"a real node needs containerd 1.6 or newer, and this machine has"
+            f" {shown.stdout.strip()[:80] or 'one that does not run'}. Install it: apt-get install containerd"
+        )
     return ""
 
 
@@ -76,9 +93,11 @@ def start(
     *,
     labels: Mapping[str, str] = MappingProxyType({}),
     accelerators: Mapping[str, int] = MappingProxyType({}),
+    stubs: Iterable[str] = (),
 ) -> list[str]:
     """Have the node run on `cluster` with `images`, `labels` and `accelerators` that no device
-    backs; return the images that it has.
+    backs; return the images that it has. An annotation of the node names the images that `stubs`
+    stand for.
     Raises RehearsalError, RequestError on a machine that cannot.
     """
     if reason := missing():
@@ -91,11 +110,22 @@ def start(
         began = time.monotonic()
         progress(StepStarted(f"start node {NAME}", 1, 1))
         if NODE not in processes.running(cluster.directory):
-            clear(cluster.directory)
+            # Images and containers survive, as on a machine that starts again.
+            clear(cluster.directory, keep=True)
+            _mark_stopped(cluster)
             _spawn(cluster, programs)
-        imported = import_images(_socket(cluster), [default_image("pause"), *images], progress)
+        imported = import_images(
+            _socket(cluster),
+            [default_image("pause"), *images],
+            folder_of(cluster.directory) / "images.json",
+            progress,
+        )
         _await_ready(cluster)
-        _describe(cluster, labels, {name: str(count) for name, count in accelerators.items()})
+        for volume in cluster.get("/api/v1/persistentvolumes")["items"]:
+            make_directory(volume, cluster.volumes)
+        marks = {STUB_IMAGES: " ".join(sorted(stubs))}
+        counts = {name: str(count) for name, count in accelerators.items()}
+        _describe(cluster, {"labels": dict(labels), "annotations": marks}, counts)
         progress(StepFinished(f"start node {NAME}", 1, 1, time.monotonic() - began))
     return imported
 
@@ -116,14 +146,15 @@ def _groups(directory: Path) -> list[Path]:
     """The node's control group in each hierarchy. A kubelet ends what it does not know below its
     root, so nodes of two clusters have one each.
     """
-    mounted = Path("/sys/fs/cgroup")
+    mounted = _CONTROL_GROUPS
     hierarchies = [mounted] if (mounted / "cgroup.controllers").exists() else mounted.glob("*/")
     return [each / name_on_machine(directory) for each in hierarchies]
 
 
 def _spawn(cluster: Cluster, programs: Mapping[str, Path]) -> None:
     folder, socket = folder_of(cluster.directory), _socket(cluster)
-    folder.mkdir(mode=0o700)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    cluster.volumes.mkdir(mode=0o711, exist_ok=True)
     socket.parent.mkdir(mode=0o700, exist_ok=True)
     ports = free_ports((_GATEWAY,))
     values = {
@@ -133,6 +164,8 @@ def _spawn(cluster: Cluster, programs: Mapping[str, Path]) -> None:
         "socket": str(socket),
         "kubeconfig": str(cluster.kubeconfig),
         "pause": default_image("pause"),
+        "volumes": REHEARSED_VOLUMES,
+        "stored": str(cluster.volumes),
         "group": name_on_machine(cluster.directory),
     }
     for group in _groups(cluster.directory):
@@ -141,8 +174,9 @@ def _spawn(cluster: Cluster, programs: Mapping[str, Path]) -> None:
         write_atomically(folder / name, text.format_map(values).encode())
     for name in ("kubelet", "kube-proxy"):
         write_atomically(folder / f"{name}.json", _json(_TABLE[name], values))
-    (folder / "network").mkdir()
+    (folder / "network").mkdir(exist_ok=True)
     write_atomically(folder / "network" / "10-pods.conflist", _json(_TABLE["network"], values))
+    write_atomically(folder / "container.json", container_spec())
     api = cluster.ports[API_SERVER]
     relays = [
         {"listen": ["inside", "127.0.0.1", api], "connect": ["outside", "127.0.0.1", api]},
@@ -238,20 +272,48 @@ def _is_ready(cluster: Cluster) -> bool:
     return False
 
 
-def _describe(cluster: Cluster, labels: Mapping[str, str], accelerators: Mapping[str, str]) -> None:
+def _mark_stopped(cluster: Cluster) -> None:
+    """Say in the statuses of a node that ended, and of its pods, that they are not ready: its next
+    kubelet says when they are.
+    """
+    media = "application/strategic-merge-patch+json"
+    with closing(cluster.api()) as api:
+        for path, state in (
+            *((f"/api/v1/nodes/{NAME}", "Unknown"),),
+            *(
+                (
+                    f"/api/v1/namespaces/{each['metadata']['namespace']}/pods/{each['metadata']['name']}",
+                    "False",
+                )
+                for each in api.get(f"/api/v1/pods?fieldSelector=spec.nodeName={NAME}")["items"]
+            ),
+        ):
+            condition = {"type": "Ready", "status": state, "reason": "NodeStopped"}
+            with suppress(ApiError):  # the node does not exist before its first start
+                api.request(
+                    "PATCH", f"{path}/status", {"status": {"conditions": [condition]}}, media=media
+                )
+
+
+def _describe(
+    cluster: Cluster, metadata: Mapping[str, Any], accelerators: Mapping[str, str]
+) -> None:
     path, media = f"/api/v1/nodes/{NAME}", "application/merge-patch+json"
     status = {"status": {"capacity": accelerators, "allocatable": accelerators}}
     with closing(cluster.api()) as api:
-        api.request("PATCH", path, {"metadata": {"labels": dict(labels)}}, media=media)
+        api.request("PATCH", path, {"metadata": metadata}, media=media)
         api.request("PATCH", f"{path}/status", status, media=media)
 
 
-def clear(directory: Path) -> None:
-    """End the node of the cluster in `directory` and delete what it left: files, control groups."""
+def clear(directory: Path, *, keep: bool = False) -> None:
+    """End the node of the cluster in `directory` and delete what it left: control groups, and files
+    except those to `keep` for the next start.
+    """
     processes.end(directory, (NODE,))
     for root in _groups(directory):
         for group in (*sorted(root.rglob("*/"), reverse=True), root):
             with suppress(OSError):
                 group.rmdir()
-    shutil.rmtree(folder_of(directory), ignore_errors=True)
+    if not keep:
+        shutil.rmtree(folder_of(directory), ignore_errors=True)
     shutil.rmtree(_socket(Layout(directory, {})).parent, ignore_errors=True)

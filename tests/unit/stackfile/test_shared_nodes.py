@@ -7,7 +7,9 @@ import pytest
 from inferplan.stackfile.advice import advice
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
-from tests.rehearsal.test_real_node import STACK
+from tests.rehearsal.real_node import STACKS
+
+STACK = STACKS / "Pulumi.small.yaml"
 
 
 @pytest.fixture

@@ -1,0 +1,112 @@
+"""The real node that the tests of `test_real_node*.py` share: one start of the stack of CPU models,
+and what looks at its processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from inferplan.components.gateway.keys import consumer_key
+from inferplan.pulumi_engine.secrets import open_secrets
+from inferplan.rehearsal.cluster.record import cluster_directory
+from inferplan.rehearsal.node import node
+from inferplan.stackfile.reader import read_stack
+from tests.patience import PATIENCE_SECONDS
+
+ROOT = Path(__file__).resolve().parents[2]
+STACKS = ROOT / "docs" / "real-node"
+PASSPHRASE = "inferplan-example"  # noqa: S105 - that of public examples
+REASON = node.missing()
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A running node: the state directory, the stack file of CPU models, and what its `up` printed."""
+
+    state: Path
+    stack: Path
+    output: str
+
+    @property
+    def directory(self) -> Path:
+        return cluster_directory("cpu")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{node.port_of('cpu')}"
+
+    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return run(self.state, *arguments, check=check)
+
+    def answers(self) -> bool:
+        done = self.run("call", "tiny", "hello", "--stack", str(self.stack), check=False)
+        return done.returncode == 0
+
+    def request(self, **fields: object) -> urllib.request.Request:
+        """A chat request of the consumer `chat`."""
+        body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], **fields}
+        headers = {"Authorization": f"Bearer {key()}", "Content-Type": "application/json"}
+        return urllib.request.Request(  # noqa: S310 - a fixed scheme
+            f"{self.url}/v1/chat/completions", json.dumps(body).encode(), headers
+        )
+
+
+def run(state: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
+        "INFERPLAN_STATE_DIR": str(state),
+    }
+    command = [str(Path(sys.executable).with_name("inferplan")), *arguments]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def key() -> str:
+    """The first key of `chat` in the committed stack."""
+    file = read_stack(STACKS / "Pulumi.cpu.yaml")
+    secrets = open_secrets(
+        file.secrets,
+        salt=file.encryption_salt,
+        provider=file.secrets_provider,
+        environment={"PULUMI_CONFIG_PASSPHRASE": PASSPHRASE},
+    )
+    return consumer_key(secrets.values["inferplan:apiKeySeed"], "chat", 1)
+
+
+def processes_of(directory: Path) -> list[tuple[int, list[str]]]:
+    """The processes whose command line names `directory`, by id."""
+    lines = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().decode().split("\0")
+        except OSError:
+            continue
+        if any(str(directory) in each for each in words):
+            lines.append((int(entry.name), words))
+    return lines
+
+
+def memory_of(pids: list[int]) -> float:
+    """MiB of memory that belong to the processes, shared pages divided among their users."""
+    texts = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids]
+    sizes = [line.split()[1] for each in texts for line in each.splitlines() if line[:4] == "Pss:"]
+    return sum(map(int, sizes)) / 1024
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)  # processes have no event for a test

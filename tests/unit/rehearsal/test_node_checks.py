@@ -1,0 +1,77 @@
+"""What a machine lacks for a real node is one line with the remedy, before anything starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from inferplan.commands.main import run
+from inferplan.rehearsal.node import node
+from tests.rehearsal.real_node import STACKS
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A machine that has everything."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda name, **_: f"/usr/bin/{name}")
+    monkeypatch.setattr(node.Path, "exists", lambda _: True)
+    shown = SimpleNamespace(stdout="containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: shown)
+    return shown
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_complete_machine_lacks_nothing():
+    assert node.missing() == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("containerd github.com/containerd/containerd v1.5.18 abc", "containerd v1.5.18"),
+        ("", "one that does not run"),
+    ],
+)
+def test_an_old_containerd_is_named(machine, version, words):
+    machine.stdout = version
+    assert "containerd 1.6 or newer" in node.missing()
+    assert words in node.missing()
+    machine.stdout = "containerd containerd.io 2.1.4 75cb2b7193"
+    assert node.missing() == ""
+
+
+@pytest.mark.usefixtures("machine")
+def test_missing_programs_are_named_with_the_packages(monkeypatch):
+    monkeypatch.setattr(
+        shutil, "which", lambda name, **_: None if name in ("runc", "apt-get") else name
+    )
+    text = node.missing()
+    assert text.startswith(
+        "a real node needs runc, apt-get. Install it: apt-get install containerd"
+    )
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_machine_without_control_groups_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(node, "_CONTROL_GROUPS", tmp_path)
+    assert "needs control groups, and none are mounted" in node.missing()
+
+
+def test_up_without_root_ends_in_one_line_and_starts_nothing(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path / "state"))
+    with pytest.raises(SystemExit, match="2"):
+        run(["up", str(STACKS / "Pulumi.cpu.yaml"), "--node", "real"])
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == (
+        "inferplan: --node real: a real node needs Linux and root. Run the command as root, or leave"
+        " --node out"
+    )
+    assert not (tmp_path / "state").exists()
