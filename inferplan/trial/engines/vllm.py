@@ -30,7 +30,7 @@ UNJUDGED = "CUDA graphs and kernels, memory of the accelerators, links between t
 _TABLE = "trial/engines/vllm.toml"
 _PAYLOAD = Path(__file__).with_name("payload") / "vllm_trial.py"
 _START_SECONDS = 600.0
-_ACCEPTED, _REJECTED = "trial: accepted", "trial: rejected "
+_RELEASE, _ACCEPTED, _REJECTED = "trial: release ", "trial: accepted", "trial: rejected "
 # The longest prompt: attention of a CPU is slow, and a limit beyond the learned positions shows
 # just behind them.
 _PROMPT_TOKENS = 4096
@@ -45,6 +45,7 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
     container, python = subject.container, _interpreter(subject.program)
     trial = _Trial(
         name=subject.name,
+        image=container["image"],
         arguments=container["args"],
         environment={
             each["name"]: each["value"]
@@ -82,11 +83,12 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Trial:
-    """The model `name` with the `arguments` and the `environment` of its container, the checkpoint,
+    """The model `name` with image, `arguments` and `environment` of its container, the checkpoint,
     and the settings of the stack file by path, each with the words that vLLM may use for it.
     """
 
     name: str
+    image: str
     arguments: Sequence[str]
     environment: Mapping[str, str]
     checkpoint: Checkpoint
@@ -169,7 +171,7 @@ def _findings(
         yield _stopped(trial, "arguments", log, process)
         return
     yield from _warnings(trial, log)
-    yield Finding("arguments", "works")
+    yield Finding("arguments", "works", _other_release(trial, log))
     if not ready:
         yield _stopped(trial, "start", log, process)
         return
@@ -197,6 +199,14 @@ def _findings(
     ):
         progress(f"asking {question.kind}")
         yield _answered(trial, question, url, key, process)
+
+
+def _other_release(trial: _Trial, log: str) -> str:
+    """The sentence about the release that judged, if the image of the plan has another one."""
+    lines = (line for line in log.splitlines() if line.startswith(_RELEASE))
+    own = next(lines, "").removeprefix(_RELEASE).partition("+")[0]
+    planned = values.release_in(trial.image)
+    return f"judged by vLLM {own}; the image of the plan has {planned}" if own != planned else ""
 
 
 def _stopped(trial: _Trial, step: str, log: str, process: Process) -> Finding:

@@ -54,16 +54,17 @@ def known_options(release: str) -> frozenset[str]:
 
 def release_of(image: str) -> str:
     """The release whose table judges the server in `image`: its own by the tag, else the newest."""
-    own = _release_in(image)
+    own = release_in(image)
     return own if own in releases() else releases()[-1]
 
 
 def is_of_release(image: str) -> bool:
     """Return whether the release in the tag of `image` has a table."""
-    return _release_in(image) in releases()
+    return release_in(image) in releases()
 
 
-def _release_in(image: str) -> str:
+def release_in(image: str) -> str:
+    """The release in the tag of `image`, as vLLM's own images have it."""
     _, _, tag = image.partition("@")[0].rpartition(":")
     return tag.removeprefix("v").partition("-")[0]
 

@@ -8,16 +8,18 @@ import json
 import runpy
 import sys
 
-# The line that says what vLLM rejects, and the line that says that it rejects nothing.
-REJECTED, ACCEPTED = "trial: rejected ", "trial: accepted"
+# The lines with the release of vLLM, with what it rejects, and that it rejects nothing.
+RELEASE, REJECTED, ACCEPTED = "trial: release ", "trial: rejected ", "trial: accepted"
 
 
 def judge(arguments: list[str]) -> None:
     """Read `arguments` as `vllm serve` does, and make the configuration of its engine."""
+    import vllm
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
+    print(RELEASE + vllm.__version__, flush=True)
     parsed = make_arg_parser(FlexibleArgumentParser(prog="vllm serve")).parse_args(arguments)
     parsed.model = parsed.model_tag
     validate_parsed_serve_args(parsed)
