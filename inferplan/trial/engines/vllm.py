@@ -167,6 +167,11 @@ def _findings(
 ) -> Iterator[Finding]:
     ready = process.wait(lambda: read(url, "/v1/models", key) is not None, _START_SECONDS)
     log = process.log
+    if "No module named 'vllm'" in log:
+        raise RequestError(
+            "the program in INFERPLAN_CPU_SERVER or on PATH is not in an environment with vLLM."
+            " Install its CPU build in one (docs/trial.md), and name the vllm of it"
+        )
     if _ACCEPTED not in log:
         yield _stopped(trial, "arguments", log, process)
         return

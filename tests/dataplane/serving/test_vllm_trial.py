@@ -87,7 +87,7 @@ WRONG: list[tuple[dict[str, Any], Callable[[Path], None] | None, str, str, str]]
     (
         {"extraArgs": ["--enable-auto-tool-choice", "--tool-call-parser", "llama3"]},
         None,
-        "arguments",
+        "start",
         "extraArgs",
         "invalid tool call parser: llama3",
     ),
@@ -103,7 +103,7 @@ WRONG: list[tuple[dict[str, Any], Callable[[Path], None] | None, str, str, str]]
         {"loraAdapters": {"polite": "adapters/polite"}, "maxLoraRank": 1},
         None,
         "start",
-        "loraAdapters",
+        "maxLoraRank",
         "LoRA rank 8 is greater than",
     ),
     ({}, no_template, "a chat", "", "chat template"),

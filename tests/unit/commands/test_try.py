@@ -1,0 +1,63 @@
+"""A trial that cannot run is refused before anything starts, with what to do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from inferplan.commands.try_model.trying import tried
+from inferplan.errors import RequestError
+from inferplan.workspace.workspace import open_workspace
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def weights(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["LlamaForCausalLM"]}))
+    return tmp_path
+
+
+@pytest.fixture
+def said(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+    monkeypatch.setenv("INFERPLAN_CPU_SERVER", sys.executable)
+
+    def refusal(stack: str, model: str, directory: Path) -> str:
+        with pytest.raises(RequestError) as raised:
+            tried(open_workspace(stack), model, directory, note_each=lambda _: None)
+        return str(raised.value)
+
+    return refusal
+
+
+def test_an_unknown_model_is_named_with_those_that_exist(said, weights):
+    text = said("local", "lama-3-8b", weights)
+    assert "lama-3-8b" in text
+    assert "llama-3-8b" in text
+
+
+def test_an_engine_that_cannot_be_tried_is_named(said, weights):
+    assert "writer runs on triton, which cannot be tried" in said(
+        str(ROOT / "docs/engines/Pulumi.triton.yaml"), "writer", weights
+    )
+
+
+def test_a_program_that_is_not_here_is_named_with_the_way_to_get_it(said, weights, monkeypatch):
+    monkeypatch.setenv("INFERPLAN_CPU_SERVER", "/nowhere/vllm")
+    text = said("local", "llama-3-8b", weights)
+    assert "/nowhere/vllm is not a program on this computer. Install the CPU build of vLLM" in text
+
+
+def test_a_directory_without_configuration_is_named(said, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert f"{empty} has no config.json" in said("local", "llama-3-8b", empty)
+
+
+def test_an_interpreter_without_the_engine_is_no_finding(said, weights):
+    assert "is not in an environment with vLLM. Install" in said("local", "llama-3-8b", weights)
