@@ -15,7 +15,7 @@ from inferplan.policies.engine.fields import UNKNOWN, Field, UnseenFieldError
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.resource import Resource, Stack
-from inferplan.policies.engine.settings import SettingsError, today
+from inferplan.policies.engine.settings import Settings, SettingsError, today
 from inferplan.policies.engine.settings_reader import parse_settings
 from inferplan.pulumi_engine.reading.events import STACK_TYPE, PolicyEvent, name_of
 from inferplan.pulumi_engine.reading.records import records
@@ -26,19 +26,26 @@ from inferplan.review.reading.preview import Preview
 _WITHOUT = ("read", "delete", "delete-replaced", "discard", "discard-replaced")
 
 
-def with_own_verdict(preview: Preview, path: Path, settings: Mapping[str, Any]) -> Preview:
+def with_own_verdict(
+    preview: Preview, path: Path, settings: Mapping[str, Any], *, required: bool = False
+) -> Preview:
     """`preview`, read from the events in `path`, with the violations that the pack of this
-    installation reports and the events do not state. It is unchanged if they name no pack of
-    inferplan or are incomplete.
+    installation reports and the events do not state. It is unchanged if they are incomplete, or
+    name no pack of inferplan and none is `required`.
     """
     is_judged = any(name.partition("|")[0] == PACK for name in preview.policy_packs)
-    if not is_judged or preview.incomplete:
+    if not (is_judged or required) or preview.incomplete:
         return preview
     try:
         accepted = parse_settings(dict(settings), all_rules(), today(), where=preview.stack)
     except SettingsError:
-        return preview  # the pack that judged the change rejects them too
-    report = check_stack(_stack(preview, path), accepted)
+        # The pack that judged the change rejects them too, unless the change edits it.
+        accepted = Settings(today=today())
+    try:
+        stack = _stack(preview, path)
+    except RecursionError:
+        return replace(preview, incomplete="a value is nested too deeply for the policy pack")
+    report = check_stack(stack, accepted)
     stated = {
         (each.policy_name, each.resource_urn)
         for each in map(read_rule, preview.policies)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.planning.own_verdict import with_own_verdict
 from inferplan.planning.policy_check import settings_file, stack_of
 from inferplan.policies.engine.identity import own_identity
 from inferplan.policies.engine.registry import all_rules
@@ -81,6 +82,7 @@ def preview(tmp_path, monkeypatch):
         done = run(
             "preview", "--stack", "local", "--json", "--color", "never", "--non-interactive", *pack
         )
+        (tmp_path / "local.ndjson").write_bytes(done.stdout)
         return done.returncode, read_bytes(done.stdout)
 
     assert run("stack", "init", "local").returncode == 0
@@ -96,7 +98,7 @@ def said_by_check(levels):
     }
 
 
-def test_the_local_stack_passes_the_pack_under_the_cli(preview):
+def test_the_local_stack_passes_the_pack_under_the_cli(preview, tmp_path):
     code, told = preview({})
     assert code == 0, told.diagnostics
     assert {each.policy_name for each in told.policies} == {"inferplan-exemptions"}
@@ -104,6 +106,14 @@ def test_the_local_stack_passes_the_pack_under_the_cli(preview):
     assert list(told.policy_packs.values()) == [own_identity()]
     listed = [each for each in told.steps if not each.type.startswith("pulumi:")]
     assert told.judged == len(listed) > 0
+    # The report judges the events again, and finds nothing that the pack does not state.
+    settings = json.loads(settings_file(ROOT, "local").read_text())
+    events = tmp_path / "local.ndjson"
+    assert with_own_verdict(told, events, settings).unstated == ()
+    stricter = {**settings, "levels": {**settings.get("levels", {}), DIGEST: "mandatory"}}
+    assert {each.policy_name for each in with_own_verdict(told, events, stricter).unstated} == {
+        DIGEST
+    }
 
 
 @pytest.mark.parametrize("level", ["mandatory", pytest.param("advisory", marks=pytest.mark.full)])

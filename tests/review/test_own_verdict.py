@@ -8,7 +8,9 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from inferplan.planning.policy_check import judge, settings_file
 from inferplan.planning.violation_formats import packs, policy_events
 from inferplan.pulumi_engine.plan.events import events_of, to_ndjson
 from inferplan.pulumi_engine.plan.steps import make_plan
+from inferplan.pulumi_engine.reading.records import EventsError
 from inferplan.review.reading.reader import read_file
 from tests.checkouts import git, make_checkout
 from tests.lanes import in_full
@@ -142,3 +145,66 @@ def _as_engine(line: bytes) -> str:
             for key in ("dependencies", "ignoreChanges", "replaceOnChanges"):
                 state.pop(key, None)
     return json.dumps(event)
+
+
+ODD = (None, "x", 5, True, [], {}, ["x"], [None], {"a": [1]}, [{"b": {"c": None}}])
+
+
+@pytest.mark.parametrize("value", ODD, ids=repr)
+@pytest.mark.parametrize("place", ["inputs", "spec", "containers", "outputs", "provider", "type"])
+def test_odd_values_of_a_strangers_events_end_in_no_traceback(tmp_path, place, value):
+    kind = "kubernetes:apps/v1:Deployment"
+    urn = f"urn:pulumi:s::p::{kind}::d"
+    spec = {"template": {"spec": {"containers": [{"name": "a"}]}}}
+    state = {"type": kind, "urn": urn, "custom": True, "inputs": {"spec": spec}}
+    step = {"op": "create", "urn": urn, "type": kind, "new": state, "provider": "a::b"}
+    match place:
+        case "containers":
+            spec["template"]["spec"]["containers"] = value
+        case "spec":
+            state["inputs"]["spec"] = value
+        case "provider":
+            step["provider"] = value
+        case _:
+            state[place] = value
+    path = written(tmp_path, step)
+    with suppress(EventsError):
+        assert with_own_verdict(read_file(path), path, {}).unstated or place != "provider"
+
+
+@pytest.mark.parametrize("depth", [40, 200, 320, 480, 900])
+def test_a_value_that_is_nested_too_deeply_hides_nothing(tmp_path, depth):
+    """It is judged, or the stream is rejected or incomplete."""
+    nested: Any = "x"
+    for _ in range(depth):
+        nested = {"a": nested}
+    path = written(tmp_path, step_of(nested))
+    with suppress(EventsError, RecursionError):  # which the command reports as an error
+        preview = with_own_verdict(read_file(path), path, {})
+        assert preview.unstated or "nested too deeply" in preview.incomplete
+
+
+def test_settings_that_only_an_edited_pack_accepts_hide_nothing(tmp_path):
+    path = written(tmp_path, step_of("x"))
+    for settings in ({}, {"surprise": True}, {"levels": {"no-such-rule": "disabled"}}):
+        assert with_own_verdict(read_file(path), path, settings).unstated
+
+
+def step_of(value: Any) -> dict[str, Any]:
+    """The step of a ConfigMap without a provider, which is a violation."""
+    kind = "kubernetes:core/v1:ConfigMap"
+    urn = f"urn:pulumi:s::p::{kind}::c"
+    state = {"type": kind, "urn": urn, "custom": True, "inputs": {"data": value}}
+    return {"op": "create", "urn": urn, "type": kind, "new": state}
+
+
+def written(folder: Path, step: dict[str, Any]) -> Path:
+    summary = {"resourceChanges": {"create": 1}, "PolicyPacks": {"inferplan": "1"}}
+    events = [
+        {"resourcePreEvent": {"metadata": step}},
+        {"resOutputsEvent": {"metadata": step}},
+        {"summaryEvent": {**summary, "isPreview": True, "result": "succeeded"}},
+    ]
+    path = folder / "events.ndjson"
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in events))
+    return path

@@ -60,7 +60,7 @@ def report_on(
     commit = commit_of if complete else _commit
     change = Change(root, *(commit(root, each) for each in (base, provenance.commit)))
     previews = [
-        with_own_verdict(each, path, change.guards(each.stack).after)
+        with_own_verdict(each, path, change.guards(each.stack).after, required=change.requires_pack)
         for (path, _), each in zip(read, previews, strict=True)
     ]
     if complete:
@@ -245,6 +245,14 @@ class Change:
             path = Path(folder, "Pulumi.base.yaml")
             path.write_text(text)
             return dict(read_stack(path).config)
+
+    @cached_property
+    def requires_pack(self) -> bool:
+        """True if the base has a policy pack: a stream that names none is judged all the same."""
+        folders = (folder.rpartition("/")[0] for folder in SETTINGS_FOLDERS)
+        return bool(self.base) and any(
+            self._text(self.base, f"{folder}/PulumiPolicy.yaml") is not None for folder in folders
+        )
 
     @cached_property
     def _pack_files(self) -> tuple[str, ...]:

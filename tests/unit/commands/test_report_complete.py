@@ -352,6 +352,22 @@ def stated(content, pack):
     )
 
 
+@pytest.mark.parametrize("has_pack", [False, True])
+def test_a_stream_without_a_pack_is_judged_where_the_base_has_one(repository, has_pack):
+    """The pack of a repository that `init` makes is in the wheel; its folder names it."""
+    if has_pack:
+        (repository / "policies").mkdir(exist_ok=True)
+        (repository / "policies" / "PulumiPolicy.yaml").write_text("version: 0.1.0\n")
+        git(repository, "add", "--all")
+        git(repository, "commit", "--quiet", "--message", "Pack")
+    content = plan_of("prod", resources=[("core/v1:Service", "vllm")])
+    content = content.replace('"PolicyPacks": {"inferplan": "1"}', '"PolicyPacks": {}')
+    commit = head(repository, edit_stack(repository, "prod"))
+    code, _, data = report(repository, commit, {"prod.ndjson": content})
+    whats = [each["what"] for each in data["stacks"][0]["risks"]]
+    assert (code, "hides violations" in whats) == ((3, True) if has_pack else (0, False))
+
+
 def first_risk(folder, commit, content):
     _, text, data = report(folder, commit, {"prod.ndjson": content})
     (stack,) = [each for each in data["stacks"] if each["stack"] == "prod"]
