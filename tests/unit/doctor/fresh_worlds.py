@@ -167,6 +167,7 @@ SOUND: dict[str, Break] = {
     "bucket that denies deletions": bucket_policy(deny(Action="s3:Delete*")),
     "bucket that denies one role": bucket_policy(deny(Principal={"AWS": f"arn:aws:iam::{ACCOUNT}:role/intern"})),
     "key that the stack names": encrypted(key(), named=True),
+    "weights that are one file": llama("llm/llama"),
     "weights in STANDARD_IA": llama("llm/llama/a", storage_class="STANDARD_IA"),
     "name server of the VPC": name_servers("10.1.0.2"),
     "Amazon's name server": name_servers("AmazonProvidedDNS"),

@@ -224,8 +224,9 @@ def _(world: World) -> Iterator[Values | Unchecked | str]:
     yield EXAMINED
     yield {
         "addon": ", ".join(missing),
-        "state": "is not installed",
+        "state": "is not installed, and no node proves that it is self-managed",
         "change": " && ".join(_create(world, name) for name in missing),
+        "severity": "warning",
     }
 
 

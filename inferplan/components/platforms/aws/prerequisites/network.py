@@ -213,7 +213,7 @@ def _(world: World) -> Iterator[Values | Unchecked | str]:
         return
     yield EXAMINED
     if world.vpc_row.get("InstanceTenancy", "default") != "default":
-        yield {"tenancy": world.vpc_row["InstanceTenancy"]}
+        yield {"tenancy": world.vpc_row["InstanceTenancy"], "severity": "warning"}
 
 
 @prerequisite("balancer-subnets")

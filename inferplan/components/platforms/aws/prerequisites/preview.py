@@ -10,6 +10,7 @@ import pulumi
 
 from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
 from inferplan.components.platforms.aws.lookups import caller_arn
+from inferplan.components.platforms.aws.prerequisites.account import AskOnce
 from inferplan.components.platforms.aws.prerequisites.table import rows_with_checks, unmet
 from inferplan.components.platforms.aws.prerequisites.world import World
 from inferplan.components.platforms.platform import Sections
@@ -32,7 +33,7 @@ async def warn_about_prerequisites(
     if not pulumi.runtime.is_dry_run() or await caller_arn(options) is None:
         return
     for text in await asyncio.to_thread(
-        messages, World(cluster, sections, stack, asker(cluster.region))
+        messages, World(cluster, sections, stack, AskOnce(asker(cluster.region)))
     ):
         pulumi.log.warn(text)
 

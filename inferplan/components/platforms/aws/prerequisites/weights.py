@@ -165,7 +165,20 @@ def _objects(world: World, bucket: Bucket, path: str) -> list[Row]:
         OptionalObjectAttributes=["RestoreStatus"],
         PaginationConfig={"MaxItems": _MOST_OBJECTS},
     )
-    return list(answer.get("Contents", ()))
+    return list(answer.get("Contents", ())) or _single(world, bucket, path)
+
+
+def _single(world: World, bucket: Bucket, path: str) -> list[Row]:
+    """Return the object `path` itself: further files of a model may be one file each."""
+    answer = world.ask(
+        "s3",
+        "list_objects_v2",
+        Bucket=bucket.name,
+        Prefix=path,
+        OptionalObjectAttributes=["RestoreStatus"],
+        PaginationConfig={"MaxItems": 1},
+    )
+    return [each for each in answer.get("Contents", ()) if each["Key"] == path]
 
 
 @prerequisite("weights")
