@@ -16,7 +16,7 @@ from inferplan.components.handles import Endpoint, NodeTarget
 from inferplan.components.monitoring.observed import observed
 from inferplan.components.naming import bounded
 from inferplan.components.nodes.image_pull import ImagePull
-from inferplan.components.preheat.preheat_job import PreheatJob
+from inferplan.components.preheat.preheat_job import PreheatJob, preheat_program
 from inferplan.components.preheat.spec import PreheatSpec, artifact_job
 from inferplan.components.queue.spec import queue_labels
 from inferplan.components.serving.demand import accelerators_by_pool
@@ -50,6 +50,10 @@ class Models:
     @cached_property
     def _requested(self) -> Mapping[str, int]:
         return accelerators_by_pool(self.settings.models.values())
+
+    @cached_property
+    def _program(self) -> pulumi.Resource:
+        return preheat_program(self.namespace, self.settings.monitoring, opts=self.opts)
 
     def serve(
         self, name: str, spec: ModelSpec, endpoint: Endpoint
@@ -133,6 +137,7 @@ class Models:
             namespace=self.namespace,
             folder=folder,
             monitoring=self.settings.monitoring,
+            program=self._program,
             opts=self.opts,
         ).mount
 

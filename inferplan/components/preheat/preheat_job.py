@@ -26,6 +26,7 @@ from inferplan.components.sources import ModelMount, ModelSource, VolumeClaim, W
 from inferplan.components.stores import WeightsSpec
 
 COMPONENT = "preheat"
+PROGRAM = "preheat-program"
 _RETRIES = 4
 # The next update replaces a Job that did not succeed, and the new one resumes from the staged
 # files.
@@ -45,6 +46,9 @@ class PreheatJob(pulumi.ComponentResource):
     revision, round or payload creates a new Job before the old one is deleted. A finished Job stays
     for `ttlSecondsAfterFinished`. If it is gone at a refresh, Pulumi creates it again, and it
     copies nothing.
+
+    `program` is the ConfigMap that all Jobs of a namespace share (`preheat_program`); without it,
+    the Job has its own.
     """
 
     mount: ModelMount
@@ -60,6 +64,7 @@ class PreheatJob(pulumi.ComponentResource):
         namespace: pulumi.Input[str],
         folder: str | None = None,
         monitoring: MonitoringSpec | None = None,
+        program: pulumi.Resource | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(
@@ -71,23 +76,10 @@ class PreheatJob(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         request = request_of(name, weights, preheat, source=source, target=TARGET)
         deadline = deadline_seconds(weights, preheat)
-        reported = (
-            monitoring is not None and monitoring.scrape is not None and monitoring.scrape.preheats
-        )
-        files, key = _program(reported=reported)
-        code_name = bounded(f"{name}-preheat", key)
-        code = core.ConfigMap(
-            code_name,
-            metadata=meta.ObjectMetaArgsDict(
-                name=code_name, namespace=namespace, labels=labels(COMPONENT, name)
-            ),
-            data=files,
-            immutable=True,
-            # The name has a key of the instructions: a new wording of docstrings changes nothing.
-            opts=pulumi.ResourceOptions.merge(
-                child, pulumi.ResourceOptions(ignore_changes=["data"])
-            ),
-        )
+        reported = _is_reported(monitoring)
+        stem = f"{name}-preheat" if program is None else PROGRAM
+        code_name = bounded(stem, _program(reported=reported)[1])
+        code = program or _code(code_name, name, namespace, reported=reported, opts=child)
         pod_labels = selector(COMPONENT, name)
         pod = pod_spec(
             preheat,
@@ -152,6 +144,45 @@ class PreheatJob(pulumi.ComponentResource):
             folder=folder,
         )
         self.register_outputs({"directory": self.mount.sub_path})
+
+
+def preheat_program(
+    namespace: pulumi.Input[str],
+    monitoring: MonitoringSpec | None,
+    *,
+    opts: pulumi.ResourceOptions | None = None,
+) -> pulumi.Resource:
+    """Declare the ConfigMap with the program of all preheats of a namespace. A new program has
+    another name, so the old one stays until the Jobs that read it are gone.
+    """
+    reported = _is_reported(monitoring)
+    name = bounded(PROGRAM, _program(reported=reported)[1])
+    return _code(name, PROGRAM, namespace, reported=reported, opts=opts)
+
+
+def _code(
+    name: str,
+    instance: str,
+    namespace: pulumi.Input[str],
+    *,
+    reported: bool,
+    opts: pulumi.ResourceOptions | None,
+) -> pulumi.Resource:
+    # The name has a key of the instructions: a new wording of docstrings changes nothing.
+    unchanged = pulumi.ResourceOptions(ignore_changes=["data"])
+    return core.ConfigMap(
+        name,
+        metadata=meta.ObjectMetaArgsDict(
+            name=name, namespace=namespace, labels=labels(COMPONENT, instance)
+        ),
+        data=_program(reported=reported)[0],
+        immutable=True,
+        opts=pulumi.ResourceOptions.merge(opts, unchanged),
+    )
+
+
+def _is_reported(monitoring: MonitoringSpec | None) -> bool:
+    return monitoring is not None and monitoring.scrape is not None and monitoring.scrape.preheats
 
 
 @cache

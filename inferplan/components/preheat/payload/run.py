@@ -238,7 +238,7 @@ class _Preparation:
 
     def _describe(self, proven: Iterable[Entry]) -> Manifest:
         # Only now is the time of each file final: a share's server may set it when the last byte reaches its disk.
-        entries = (replace(entry, mtime_ns=os.stat(f"{self._staging.files}/{entry.path}").st_mtime_ns) for entry in proven)  # noqa: PTH116
+        entries = (replace(entry, mtime_ns=os.stat(f"{self._staging.files}/{entry.path}").st_mtime_ns) for entry in proven)  # noqa: PTH116 - for each of many files
         return Manifest(content=self._request.content, source=self._source.name, revision=self._request.revision, entries=tuple(entries))
 
     def _check_room(self, missing: Sequence[SourceFile]) -> None:
