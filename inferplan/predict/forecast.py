@@ -17,7 +17,7 @@ from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import bytes_of
 from inferplan.predict.batches import Replica, Speed
 from inferplan.predict.library import MEASURE, Band, Memory, UnknownSpeedError, band_of, kernels
-from inferplan.predict.memory import memory_of, tokens_of
+from inferplan.predict.memory import memory_of, positions_of, tokens_of
 from inferplan.predict.profiles import Measured, differences, key_of, load, measured
 
 if TYPE_CHECKING:
@@ -135,16 +135,17 @@ def _held(model: Mapping[str, Any], pool: Mapping[str, Any]) -> dict[str, Any]:
     if known is None:
         return {}
     memory, tokens = known
-    fatal, problems = _fit(memory, tokens, mapping(model, "batching"))
+    fatal, problems = _fit(memory, tokens, model)
     return {"memory": memory, "fatal": fatal, "problems": problems}
 
 
 def _fit(
-    memory: Memory, tokens: int, batching: Mapping[str, Any], longest: int = 0
+    memory: Memory, tokens: int, model: Mapping[str, Any], longest: int = 0
 ) -> tuple[str, tuple[str, ...]]:
     """The reason why the weights do not fit, or the problems of the context and of requests of
     `longest` tokens.
     """
+    batching, positions = mapping(model, "batching"), positions_of(model)
     if tokens <= 0:
         return (
             f"the weights take {_gib(memory.weights)} of the {_gib(memory.capacity)} of an"
@@ -152,6 +153,11 @@ def _fit(
             " accelerator, or quantized weights"
         ), ()
     context, problems = batching.get("contextLength"), []
+    if context is not None and positions is not None and context > positions:
+        problems.append(
+            f"contextLength {context:,} is more than the {positions:,} positions in the model's"
+            " config.json: the engine does not start, unless --hf-overrides extends them"
+        )
     if context is not None and context > tokens:
         problems.append(
             f"contextLength {context:,} is more than the {tokens:,} tokens that the KV cache holds:"
@@ -299,7 +305,7 @@ def _predicted(
     replica, memory, tokens = replica_of(model, pool, traffic)
     longest = traffic.input_tokens + traffic.output_tokens
     facts = {**facts, "source": "predicted", "basis": replica.steps.basis, "memory": memory}
-    fatal, problems = _fit(memory, tokens, mapping(model, "batching"), longest)
+    fatal, problems = _fit(memory, tokens, model, longest)
     if fatal:
         return Forecast(**facts, traffic=traffic, sequences=0, fatal=fatal)
     figures = _figures(replica, model, pool, traffic, facts)

@@ -77,7 +77,7 @@ def memory_of(model: Mapping[str, Any], pool: Mapping[str, Any]) -> tuple[Memory
     cache holds; None if its layers or the size of its weights are unknown.
     """
     batching, weights = mapping(model, "batching"), mapping(model, "weights")
-    config = config_of(str(mapping(model, "traffic").get("model") or weights.get("path", "")))
+    config = config_of(_published(model))
     if config is None or not weights.get("size") or "framework" not in batching:
         return None
     size = batching["tensorParallelSize"]
@@ -93,6 +93,15 @@ def memory_of(model: Mapping[str, Any], pool: Mapping[str, Any]) -> tuple[Memory
         / batching["pipelineParallelSize"],
     )
     return memory, tokens_of(memory, batching)
+
+
+def positions_of(model: Mapping[str, Any]) -> int | None:
+    """The longest context in the configuration of the model; None if it is unknown."""
+    return (config_of(_published(model)) or {}).get("max_position_embeddings")
+
+
+def _published(model: Mapping[str, Any]) -> str:
+    return str(mapping(model, "traffic").get("model") or mapping(model, "weights").get("path", ""))
 
 
 def tokens_of(memory: Memory, batching: Mapping[str, Any]) -> int:

@@ -31,3 +31,11 @@ def test_every_model_has_a_forecast_or_a_reason(name, monkeypatch):
     [each] = forecasts(subjects, Path())
     assert each.reason if each.source == "unknown" else each.memory
     assert asked == []
+
+
+def test_a_context_beyond_the_positions_of_the_model_is_a_problem():
+    facts = model(traffic={"model": "Qwen/Qwen3-8B"}, batching={"contextLength": 1_000_000})
+    [each] = forecasts(stack(facts), Path())
+    assert "contextLength 1,000,000 is more than the 40,960 positions" in each.problems[0]
+    fitting = model(traffic={"model": "Qwen/Qwen3-8B"}, batching={"contextLength": 32_768})
+    assert forecasts(stack(fitting), Path())[0].problems == ()
