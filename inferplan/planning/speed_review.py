@@ -57,6 +57,9 @@ def _risks(old: Forecast | None, each: Forecast) -> Iterator[Risk]:
             "the servers do not start, or reject such requests",
             DISRUPTIVE,
         )
+    if each.doubt:
+        consequence = "requests wait, and their times grow without bound"
+        yield _risk(each.model, "may be overloaded", each.doubt, consequence, DISRUPTIVE)
     for title, text in misses(each, old):
         yield _risk(
             each.model,

@@ -54,7 +54,8 @@ class Forecast:
 
     `problems` are weights that do not fit and prompts that cannot be served; `reason` says why
     figures are missing, and what to do. `dollars` are for a million tokens, of prompts and answers
-    together, at the traffic of the file.
+    together, at the traffic of the file. `doubt` says that the replicas may be overloaded, within the
+    error of the capacity.
     """
 
     model: str
@@ -74,6 +75,7 @@ class Forecast:
     band: Band | None = None
     fatal: str = ""
     problems: tuple[str, ...] = ()
+    doubt: str = ""
 
 
 def forecasts(
@@ -310,14 +312,15 @@ def _predicted(
         return Forecast(**facts, traffic=traffic, sequences=0, fatal=fatal)
     figures = _figures(replica, model, pool, traffic, facts)
     band = band_of(replica.steps.framework, replica.steps.system)
-    used = figures["utilization"]
+    used, doubt = figures["utilization"], ""
     if used < 1 <= used * (1 + band.capacity):
         doubt = (
             f"utilization is {used:.0%}, and the predicted capacity errs by up to"
             f" {band.capacity:.0%}: the replicas may be overloaded. Add one, or measure it"
         )
-        problems = (*problems, doubt)
-    return Forecast(**facts, **figures, sequences=replica.slots, band=band, problems=problems)
+    return Forecast(
+        **facts, **figures, sequences=replica.slots, band=band, problems=problems, doubt=doubt
+    )
 
 
 def hourly_price(model: Mapping[str, Any], pool: Mapping[str, Any]) -> Decimal | None:

@@ -96,7 +96,7 @@ def _smallest(
     for replicas in range(least, _MOST_REPLICAS + 1):
         for sequences in (None, *_SEQUENCES):
             best = made(replicas, sequences)
-            if _keeps(best) and not best.problems:
+            if _keeps(best) and not best.problems and not best.doubt:
                 hourly = hourly_price({"accelerators": parallel}, pool)
                 return Candidate(
                     pool=name,

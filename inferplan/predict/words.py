@@ -68,7 +68,7 @@ def notes(forecasts: Sequence[Forecast]) -> Iterator[str]:
             yield f"{each.model}: {each.reason}"
         if each.fatal:
             yield f"{each.model} does not fit: {each.fatal}"
-        yield from (f"{each.model}: {problem}" for problem in each.problems)
+        yield from (f"{each.model}: {text}" for text in (*each.problems, each.doubt) if text)
         yield from (f"{each.model}: {text}" for _, text in misses(each))
 
 

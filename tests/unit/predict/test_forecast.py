@@ -194,3 +194,13 @@ from inferplan.predict import forecast
     )
     assert "Error: numpy is not installed, so no trace is read" in result.stderr.splitlines()[-1]
     assert result.stderr.endswith("Install it: pip install 'inferplan[predict]'\n")
+
+
+def test_traffic_within_the_error_of_the_capacity_is_a_doubt_and_a_risk():
+    limit = one(model(traffic={"requestsPerSecond": 1})).utilization
+    near = one(model(traffic={"requestsPerSecond": 0.95 / limit}))
+    assert near.speed is not None
+    assert near.doubt.startswith("utilization is 95%, and the predicted capacity errs by up to")
+    assert "may be overloaded" in {each.what for each in review([], [near]).risks}
+    far = one(model(traffic={"requestsPerSecond": 0.3 / limit}))
+    assert far.doubt == ""
