@@ -69,7 +69,9 @@ SCOPES = {
             f"tests/rehearsal/test_{name}.py"
             for name in (
                 "boundaries",
+                "claims",
                 "doctor",
+                "foreign_objects",
                 "monitoring",
                 "nodes",
                 "operators",
