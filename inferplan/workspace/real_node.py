@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from inferplan.errors import RequestError
 from inferplan.kube.names import FAKE_NODE
 from inferplan.kube.objects import annotation
 from inferplan.kube.quantity import millicores_of
@@ -52,6 +53,8 @@ class RealNode:
         )
         for name, model in workspace.settings.models.items():
             yield f"{name}: {self._kind(model.pool, model.engine)}"
+            if model.pool == self.pool and not self.stubs and model.preheat is not None:
+                yield f"{name}: its preheat has no network on this node; for files of this machine, use a claim (kind: pvc) without preheat"
         for image in self.stubs:
             for reason in filter(None, map(reason_against, recipes_of(image))):
                 yield f"a stub stands for {image}: {reason}"
@@ -66,21 +69,39 @@ class RealNode:
         return f"the real {engine} on this machine's CPUs"
 
 
-def place_files(
-    workspace: Workspace, node: RealNode, volumes: Path, directories: Mapping[str, Path]
-) -> None:
-    """Put the files of the models that really run into the `volumes` of existing claims: those of
-    `directories` by model, else a tiny generated model.
+def places_of_files(
+    workspace: Workspace, node: RealNode, directories: Mapping[str, Path]
+) -> dict[str, Path]:
+    """The folder, relative to those of volumes, of each model that really runs with files on a claim
+    that exists. Raises RequestError if `directories` have files of another model.
     """
+    places = {}
     for name, model in workspace.settings.models.items():
         store = workspace.settings.storage.get(model.weights.store) if model.weights else None
         claim = None if store is None or model.preheat is not None else store.existing_claim
-        if model.pool != node.pool or node.stubs or model.weights is None or claim is None:
-            continue
-        folder = volumes / volume_of(workspace.settings, claim) / model.weights.path
+        if model.pool == node.pool and not node.stubs and model.weights is not None and claim:
+            places[name] = Path(volume_of(workspace.settings, claim), model.weights.path)
+    if others := sorted(directories.keys() - places.keys()):
+        raise RequestError(
+            f"--real: on the real node {', '.join(others)} cannot have files of this machine. That"
+            f" takes a pool of CPUs that fits this machine, and weights on a claim (kind: pvc)"
+            f" without preheat; models with both: {', '.join(places) or 'none'}"
+        )
+    return places
+
+
+def place_files(places: Mapping[str, Path], volumes: Path, directories: Mapping[str, Path]) -> None:
+    """Put the files of models into their `places` below `volumes`: those of `directories`, else a
+    tiny generated model.
+    """
+    for name, place in places.items():
+        folder = volumes / place
         if name in directories:
             shutil.rmtree(folder, ignore_errors=True)
             shutil.copytree(directories[name], folder)
+            for path in (folder, *folder.rglob("*")):
+                # Pods have a user of their own.
+                path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o644))
         elif not folder.exists():
             folder.mkdir(parents=True)
             tiny_model.write(folder)

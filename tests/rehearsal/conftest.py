@@ -17,10 +17,11 @@ import pytest
 from inferplan.kube.api import Api
 from inferplan.progress import plain
 from inferplan.rehearsal.cluster import clusters, delete, start
+from inferplan.rehearsal.cluster.record import cluster_directory
 from inferplan.rehearsal.node import node
 from inferplan.rehearsal.wait.object_events import Waiting
 from tests.rehearsal.commands import inferplan, started, up
-from tests.rehearsal.real_node import STACKS, Lane, processes_of, run
+from tests.rehearsal.real_node import STACKS, Lane, end_node_while_a_model_loads, processes_of, run
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -46,15 +47,18 @@ def cluster(state_directory):  # noqa: ARG001 - it must be set before a cluster 
 
 @pytest.fixture(scope="package")
 def node_lane(tmp_path_factory) -> Iterator[Lane]:
-    """The node that all of `test_real_node*.py` share. At the end nothing of it is left."""
+    """The node that all of `test_real_node*.py` share. It is killed once while its model loads, and
+    started again by the next `up`; at the end nothing of it is left.
+    """
     state = tmp_path_factory.mktemp("node").resolve()
     stack = state / "Pulumi.cpu.yaml"
     shutil.copy(STACKS / stack.name, stack)
-    done = run(state, "up", str(stack), "--node", "real", check=False)
-    lane = Lane(state, stack, done.stderr + done.stdout)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INFERPLAN_STATE_DIR", str(state))
-        directory = lane.directory
+        directory = cluster_directory("cpu")
+        end_node_while_a_model_loads(state, stack, directory)
+    done = run(state, "up", str(stack), "--node", "real", check=False)
+    lane = Lane(state, stack, done.stderr + done.stdout)
     name = node.name_on_machine(directory)
     try:
         assert done.returncode == 0, lane.output

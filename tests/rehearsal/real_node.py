@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,8 @@ from pathlib import Path
 
 from inferplan.components.gateway.keys import consumer_key
 from inferplan.pulumi_engine.secrets import open_secrets
+from inferplan.rehearsal.cluster.components import NODE
+from inferplan.rehearsal.cluster.processes import running
 from inferplan.rehearsal.cluster.record import cluster_directory
 from inferplan.rehearsal.node import node
 from inferplan.stackfile.reader import read_stack
@@ -59,15 +62,54 @@ class Lane:
         )
 
 
-def run(state: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    environment = {
+def end_node_while_a_model_loads(state: Path, stack: Path, directory: Path) -> None:
+    """Bring the stack up until its gateway is ready, and kill the node with everything on it. A
+    model that loads costs most of the time of these tests, so it loads to the end only once.
+    """
+    first = subprocess.Popen(
+        command("up", str(stack), "--node", "real"),
+        cwd=ROOT,
+        env=environment(state),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert first.stdout is not None
+    lines = []
+    for line in first.stdout:
+        lines.append(line)
+        if "Deployment inference/gateway ready" in line:
+            break
+    supervisors = running(directory).get(NODE, [])
+    assert supervisors, "".join(lines)
+    for each in supervisors:
+        os.kill(each, signal.SIGKILL)
+    first.send_signal(signal.SIGINT)
+    first.communicate()
+    # Everything of the node ends with its first process.
+    until(lambda: not processes_of(node.folder_of(directory)))
+
+
+def environment(state: Path) -> dict[str, str]:
+    return {
         **os.environ,
         "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
         "INFERPLAN_STATE_DIR": str(state),
     }
-    command = [str(Path(sys.executable).with_name("inferplan")), *arguments]
+
+
+def command(*arguments: str) -> list[str]:
+    return [str(Path(sys.executable).with_name("inferplan")), *arguments]
+
+
+def run(state: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        command(*arguments),
+        cwd=ROOT,
+        env=environment(state),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done

@@ -19,7 +19,6 @@ import pytest
 
 from inferplan.kube.objects import is_true
 from inferplan.rehearsal.cluster import start
-from inferplan.rehearsal.cluster.processes import running
 from inferplan.rehearsal.node import images, node, tiny_model
 from inferplan.rehearsal.toolchain.pins import KUBELET, SOURCES
 from tests.rehearsal.real_node import REASON, ROOT, Lane, memory_of, processes_of, until
@@ -109,7 +108,7 @@ def test_a_rotation_and_evictions_of_gateway_pods_lose_no_call(real_node: Lane, 
     assert answers.keys() == {"200"}, answers
 
 
-def test_kills_of_its_programs_are_repaired_and_a_node_that_ended_starts_again(real_node: Lane):
+def test_kills_of_its_programs_are_repaired(real_node: Lane):
     folder = node.folder_of(real_node.directory)
     for name in PROGRAMS:
         [old] = [pid for pid, words in processes_of(folder) if Path(words[0]).name == name]
@@ -120,14 +119,6 @@ def test_kills_of_its_programs_are_repaired_and_a_node_that_ended_starts_again(r
             )
         )
     until(real_node.answers)
-
-    # Without the supervisor everything of the node is gone, and `up` starts it again, as after a
-    # restart of a machine: the same pods, the same files.
-    [supervisor] = running(real_node.directory)["node"]
-    os.kill(supervisor, signal.SIGKILL)
-    until(lambda: not processes_of(folder))
-    again = real_node.run("up", str(real_node.stack), "--node", "real")
-    assert again.stdout.splitlines()[-1] == real_node.output.splitlines()[-1]
 
 
 @pytest.mark.full

@@ -54,17 +54,28 @@ def claims(folder: Path):
 
 @pytest.fixture
 def stack(tmp_path, monkeypatch):
-    """The small stack in a namespace of its own, on the pool of the shared node: with a stub as server."""
+    """The small stack in a namespace of its own on the shared node, with a stub as server: an engine
+    that loads would take most of the time.
+    """
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
     document = yaml.safe_load((STACKS / "Pulumi.cpu.yaml").read_text())
     config = document["config"]
     config["inferplan:namespace"] = SPACE
+    config["inferplan:cluster"] = {"provider": "existing", "context": "none"}
+    config["inferplan:nodePools"] = {
+        "l4": {
+            "provider": "existing",
+            "accelerator": "nvidia-l4",
+            "nodes": 1,
+            "nodeSelector": {"kubernetes.io/hostname": node.NAME},
+        }
+    }
     config["inferplan:adoptNamespace"] = True
     config["inferplan:storage"] = {
         name: {"kind": "pvc", "claimName": name} for name in ("source", "shared")
     }
     config["inferplan:models"]["tiny"] |= {
-        "image": "docker.io/vllm/vllm-openai:v0.33.0",
+        "pool": "l4",
         "weights": {"store": "source", "path": "tiny", "size": "1Mi"},
         "preheat": {"into": "shared", "cpu": "200m", "memory": "512Mi"},
         "resources": {"cpu": "100m", "memory": "4Gi"},
@@ -87,7 +98,7 @@ def test_servers_that_start_before_the_preheat_become_ready_and_leave_it_its_dir
     recording = workspace.record()
     plan = planned(workspace, recording)
     cluster = start("cpu")
-    node.start(cluster, plan.images, silent, labels=plan.labels, stubs=plan.stubs)
+    node.start(cluster, plan.images, silent, accelerators=plan.accelerators, stubs=plan.stubs)
     with contextlib.closing(cluster.api()) as api:
 
         def apply(manifest) -> None:

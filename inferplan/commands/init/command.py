@@ -97,7 +97,7 @@ def command(
     if as_json:
         show_json({"folder": str(new.folder), "stack": new.stack, "files": list(new.files)})
     else:
-        _print(new, simulated=place == "local")
+        _print(new, simulated=place == "local", on_cpus=accelerator == NO_ACCELERATOR)
         if package is None:
             print("  # add the wheel of inferplan by its SHA-256: requirements.txt says how")
 
@@ -115,7 +115,7 @@ def _ask(question: str, default: str, allowed: dict[str, str]) -> str:
         ) from None
 
 
-def _print(new: NewRepository, *, simulated: bool) -> None:
+def _print(new: NewRepository, *, simulated: bool, on_cpus: bool) -> None:
     print(f"{new.folder}: {len(new.files)} files, stack {new.stack}")
     if new.passphrase_file:
         print(
@@ -132,6 +132,11 @@ def _print(new: NewRepository, *, simulated: bool) -> None:
         f"  inferplan up {new.stack}{'' if simulated else ' --engine rehearsal'} --project"
         f" {new.folder}  # on fake nodes of this machine"
     )
+    if simulated and on_cpus:
+        print(
+            f"  inferplan up {new.stack} --node real --project {new.folder}  # on Linux as root: a real"
+            " model answers"
+        )
     print(
         f"  cd {new.folder} && git init && git add --all  # README.md there says what else to type"
     )

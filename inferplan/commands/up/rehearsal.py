@@ -17,6 +17,7 @@ from inferplan.commands.progress import ProgressView
 from inferplan.commands.screen import note, say, show
 from inferplan.commands.status.command import show_status
 from inferplan.planning.notes import rehearsal_limits
+from inferplan.progress import Progress
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.karpenter import purchases
 from inferplan.rehearsal.node import node as real_nodes
@@ -43,7 +44,7 @@ from inferplan.workspace.buying import purchase_lines
 from inferplan.workspace.declared import declared_keys
 from inferplan.workspace.live import LiveCluster
 from inferplan.workspace.project import short_path
-from inferplan.workspace.real_node import RealNode, place_files, real_node
+from inferplan.workspace.real_node import RealNode, place_files, places_of_files, real_node
 from inferplan.workspace.simulated_cluster import namespaces_of, own_cluster
 from inferplan.workspace.workspace import Recording, Workspace, export_of_make
 
@@ -105,21 +106,9 @@ def rehearse(
         if delete is not None:
             make_room(live, workspace.settings.namespace, delete, say)
         kept = namespaces_of(cluster) if keep_namespace else ()
-        planned = (
-            real_node(workspace, recording)
-            if node or real_nodes.is_running(workspace.cluster)
-            else None
-        )
-        if planned is not None:
-            real_nodes.start(
-                cluster,
-                planned.images,
-                view.step,
-                labels=planned.labels,
-                accelerators=planned.accelerators,
-                stubs=planned.stubs,
-            )
-            place_files(workspace, planned, cluster.volumes, directories)
+        planned = None
+        if node or real_nodes.is_running(workspace.cluster):
+            planned = _start_node(workspace, recording, cluster, view.step, directories)
         listener = view.resource if planned else local.following(cluster, view.resource)
         outcome = workspace.apply(
             cluster,
@@ -136,6 +125,27 @@ def rehearse(
     if planned is not None:
         real_nodes.publish_gateway(cluster, workspace.settings.namespace)
     answer(workspace, cluster, local, as_json=as_json, planned=planned)
+
+
+def _start_node(
+    workspace: Workspace,
+    recording: Recording,
+    cluster: Cluster,
+    step: Progress,
+    directories: Mapping[str, Path],
+) -> RealNode:
+    planned = real_node(workspace, recording)
+    places = places_of_files(workspace, planned, directories)
+    real_nodes.start(
+        cluster,
+        planned.images,
+        step,
+        labels=planned.labels,
+        accelerators=planned.accelerators,
+        stubs=planned.stubs,
+    )
+    place_files(places, cluster.volumes, directories)
+    return planned
 
 
 def answer(

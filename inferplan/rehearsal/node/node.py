@@ -43,6 +43,7 @@ _OLDEST_CONTAINERD: Final = (1, 6)
 _SUPERVISOR: Final = Path(__file__).parent / "payload" / "supervisor.py"
 _READY_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.1
+_MOST_ABSENT: Final = 10
 _GATEWAY: Final = "gateway"
 _MANAGER: Final = "inferplan-node"
 
@@ -151,6 +152,16 @@ def _groups(directory: Path) -> list[Path]:
     return [each / name_on_machine(directory) for each in hierarchies]
 
 
+def _weigh(group: Path) -> None:
+    """Give the pods of the node the processor time of one process per core while others want it too:
+    by default all of them together count as one process.
+    """
+    cores = os.cpu_count() or 1
+    for name, each, most in (("cpu.shares", 1024, 2**18), ("cpu.weight", 100, 10_000)):
+        if (group / name).exists():
+            (group / name).write_text(str(min(cores * each, most)))
+
+
 def _spawn(cluster: Cluster, programs: Mapping[str, Path]) -> None:
     folder, socket = folder_of(cluster.directory), _socket(cluster)
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -170,6 +181,7 @@ def _spawn(cluster: Cluster, programs: Mapping[str, Path]) -> None:
     }
     for group in _groups(cluster.directory):
         group.mkdir(exist_ok=True)
+        _weigh(group)
     for name, text in _TABLE["files"].items():
         write_atomically(folder / name, text.format_map(values).encode())
     for name in ("kubelet", "kube-proxy"):
@@ -252,13 +264,15 @@ def _publish_api(cluster: Cluster, address: str) -> None:
 
 
 def _await_ready(cluster: Cluster) -> None:
-    deadline = time.monotonic() + _READY_SECONDS
+    deadline, absent = time.monotonic() + _READY_SECONDS, 0
     while not _is_ready(cluster):
-        if NODE not in processes.running(cluster.directory) or time.monotonic() > deadline:
+        # A process has no command line for a moment while it becomes another program.
+        absent = 0 if NODE in processes.running(cluster.directory) else absent + 1
+        if absent > _MOST_ABSENT or time.monotonic() > deadline:
             logs = (NODE, "kubelet", "containerd")
             tail = tuple(line for each in logs for line in log_tail(cluster.log(each)))
             raise ClusterError(
-                f"the node {NAME} is not ready after {_READY_SECONDS:.0f} s",
+                f"the node {NAME} {'ended' if absent else f'is not ready after {_READY_SECONDS:.0f} s'}",
                 "read its last log lines below, then run the same command again",
                 log_tail=tail,
                 log_path=str(cluster.log("kubelet")),

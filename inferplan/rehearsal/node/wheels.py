@@ -16,7 +16,7 @@ from inferplan.documents.files import cache_directory
 from inferplan.errors import RehearsalError
 
 FOLDER: Final = "usr/local/lib/python3.11/dist-packages"
-MOUNT: Final = "/opt/inferplan"
+MOUNT: Final = "/opt/rehearsal-packages"
 _PYTHON: Final = "3.11"
 _HERE: Final = Path(__file__).parent
 # ELF64, little-endian: the headers of sections, and entries of the table of dynamic symbols.

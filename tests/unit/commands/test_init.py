@@ -154,6 +154,24 @@ def test_the_stack_of_every_place_passes_the_pack(where, capsys):
     assert f"{where} passes: 0 violations, 0 advisory, 0 exempt" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("where", ["local", "cluster"])
+def test_without_accelerators_a_small_model_runs_on_cpus(where, tmp_path, capsys):
+    assert _run("init", where, "--where", where, "--accelerator", "cpu") == 0
+    printed = capsys.readouterr().out
+    assert ("--node real" in printed) is (where == "local")
+    text = (tmp_path / where / "stacks" / f"Pulumi.{where}.yaml").read_text()
+    assert "accelerator: cpu" in text
+    assert "qwen-3-600m:" in text
+    assert _run("check", "--project", where) == 0
+    assert f"{where} passes: 0 violations, 0 advisory" in capsys.readouterr().out
+
+
+def test_a_cloud_without_cpu_models_says_what_it_offers(tmp_path, capsys):
+    assert _run("init", "acme", "--where", "aws", "--accelerator", "cpu") == 2
+    assert "models run on accelerators there. Use nvidia-t4, " in capsys.readouterr().err
+    assert not (tmp_path / "acme").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["local", "cluster", "aws"])
 def test_every_accelerator_on_offer_gives_a_stack_whose_only_errors_are_its_placeholders(

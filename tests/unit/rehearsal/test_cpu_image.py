@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import json
 import re
 import shutil
@@ -29,7 +28,7 @@ def test_every_package_has_one_version_and_one_hash():
 
 
 def test_a_library_loads_without_the_symbols_that_it_lacks_and_works(tmp_path):
-    source = ctypes.util._findLib_ld("bz2") or "/lib/x86_64-linux-gnu/libbz2.so.1.0"  # type: ignore[attr-defined]
+    source = "/lib/x86_64-linux-gnu/libbz2.so.1.0"
     if not Path(source).exists():
         pytest.skip("no libbz2 on this machine")
     library = tmp_path / "library.so"

@@ -14,7 +14,8 @@ _TABLE = table("components/serving/vllm/engine_args.toml")["cpu"]
 CACHE_VARIABLE: Final = "VLLM_CPU_KVCACHE_SPACE"
 BINDING_VARIABLE: Final = "VLLM_CPU_OMP_THREADS_BIND"
 _GI: Final = 2**30
-# The processes of vLLM 0.32 without weights and KV cache: 2.1 GiB with one worker (docs/decisions/real-node.md).
+# The processes of vLLM 0.32 without weights and KV cache take 1.9 GiB with one worker
+# (docs/decisions/real-node.md).
 _PROCESSES: Final = 2 * _GI + _GI // 4
 CPU_BUILD: Final = CpuBuild(
     program="vllm",
