@@ -12,6 +12,7 @@ from inferplan.kube.names import INSTANCE_LABEL
 from inferplan.kube.paths import mapping
 from inferplan.pulumi_engine.reading.changes import PropertyChange
 from inferplan.pulumi_engine.reading.events import Step, type_of
+from inferplan.review.steps.content_names import is_named_by_content
 from inferplan.review.steps.kinds import (
     CRITICAL,
     DISRUPTIVE,
@@ -43,8 +44,6 @@ _IMAGE = re.compile(r"(^|\.)(image|imageUri|imageId)$")
 _FIRST, _LAST = 50, 9000
 _MOST_NAMES = 4
 # Reported per resource, even if name and cause are the same.
-_CONTENT_KINDS = re.compile(r"kubernetes:core/v1:(ConfigMap|Secret)")
-_DIGEST = re.compile(r"-(?=[0-9a-f]*[0-9])[0-9a-f]{8,}$")
 _OF_EACH = ("deleted", REPLACED, "created", CHANGES, GONE, UNPROTECTED)
 _SUBJECTS = ("model", "consumer", "pool")
 
@@ -197,7 +196,7 @@ def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Risk:
     weight, consequence, order = (
         (meaning.weight, meaning.consequence, meaning.order) if meaning else (ROUTINE, "", _LAST)
     )
-    if replaced and _is_named_by_content(step):
+    if replaced and is_named_by_content(step):
         weight, consequence = (
             ROUTINE,
             "pods that name it change with it, and keep the old one until then",
@@ -222,21 +221,6 @@ def _end(step: Step, changes: tuple[PropertyChange, ...]) -> Risk:
         common=common,
         order=order,
     )
-
-
-def _is_named_by_content(step: Step) -> bool:
-    """True if a ConfigMap or Secret of a component of ours, whose content facts state, gets a new
-    name because of its content: the old one stays until the new one exists.
-    """
-    own = type_of(step.parent).startswith("inferplan:")
-    if not own or not _CONTENT_KINDS.fullmatch(step.type) or not step.old or not step.new:
-        return False
-    names = [
-        _DIGEST.sub("", str(mapping(inputs, "metadata").get("name")))
-        for inputs in (step.old_inputs, step.new_inputs)
-        if _DIGEST.search(str(mapping(inputs, "metadata").get("name")))
-    ]
-    return len(names) == 2 and len(set(names)) == 1 and not step.new.delete_before_replace
 
 
 def _identity(step: Step) -> str:
