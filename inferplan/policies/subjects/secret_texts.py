@@ -12,10 +12,29 @@ from functools import lru_cache
 from inferplan.tables import table
 
 _TEXTS = table("policies/rules/secret_texts.toml")
-SHAPES, COMMANDS = (
-    re.compile("|".join(f"(?:{each})" for each in _TEXTS[name].values()))
-    for name in ("shapes", "commands")
-)
+
+
+class _Rows:
+    """The patterns of a table, as one."""
+
+    def __init__(self, name: str) -> None:
+        self._rows = [
+            (re.compile(pattern), _TEXTS["needs"].get(row, ("",)))
+            for row, pattern in _TEXTS[name].items()
+        ]
+
+    def search(self, text: str) -> re.Match[str] | None:
+        return next(
+            (
+                match
+                for pattern, needs in self._rows
+                if any(each in text for each in needs) and (match := pattern.search(text))
+            ),
+            None,
+        )
+
+
+SHAPES, COMMANDS = _Rows("shapes"), _Rows("commands")
 BEARER, HARMLESS, TOKENIZER, VARIABLES, _ASSIGNMENT, _RANDOM, _BASE64, _ENCODED_FILE = (
     re.compile(_TEXTS[name])
     for name in (
