@@ -542,3 +542,18 @@ def two_versions(world: Shared) -> None:
     world.cluster["tags"] = {"inferplan.dev/stack": "test"}
     tags = {"inferplan.dev/stack": "test"}
     world.ask("logs", "create_log_group", logGroupName="/aws/eks/shared/cluster", tags=tags)
+
+
+def failed_nat(world: Shared) -> None:
+    """The NAT gateway has failed; moto has no such state."""
+    failed = nat(world)
+
+    def describe(**_: Any) -> dict[str, Any]:
+        rows = world.moto("ec2", "describe_nat_gateways")["NatGateways"]
+        return {
+            "NatGateways": [
+                row | ({"State": "failed"} if row["NatGatewayId"] == failed else {}) for row in rows
+            ]
+        }
+
+    world.answers["describe_nat_gateways"] = describe

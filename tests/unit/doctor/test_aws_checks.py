@@ -7,6 +7,7 @@ own model.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -308,6 +309,23 @@ def test_a_policy_for_a_role_of_iam_identity_center_leaves_its_permission_set_as
     assert before.items() <= after.items()
     [own] = after.keys() - before.keys()
     assert own == "inferplan-inference-prod"
+
+
+def test_a_policy_for_a_user_goes_to_a_role_that_the_user_assumes(account):
+    """The inline policies of a user have 2,048 characters, and ours has more."""
+    user = f"arn:aws:iam::{ACCOUNT}:user/anna"
+    account.ask("iam", "create_user", UserName="anna")
+    account.answers["get_caller_identity"] = {"Account": ACCOUNT, "Arn": user, "UserId": "A"}
+    account.denied_actions.add("eks:CreateCluster")
+    [finding] = examine(account, "AWS permissions")
+    allowed = {"Effect": "Allow", "Action": "eks:CreateCluster", "Resource": "*"}
+    files = {"policy.json": json.dumps({"Version": "2012-10-17", "Statement": [allowed]})}
+    execute(finding[3].partition(" && ")[2], account, {}, files)
+    name = "inferplan-inference-prod"
+    document = account.moto("iam", "get_role", RoleName=name)["Role"]["AssumeRolePolicyDocument"]
+    assert document["Statement"][0]["Principal"] == {"AWS": user}
+    assert account.moto("iam", "list_role_policies", RoleName=name)["PolicyNames"] == [name]
+    assert account.moto("iam", "list_user_policies", UserName="anna")["PolicyNames"] == []
 
 
 BOUNDARY = f"arn:aws:iam::{ACCOUNT}:policy/team/inferplan-boundary"

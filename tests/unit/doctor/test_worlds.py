@@ -279,6 +279,7 @@ REPLACED = {
             "route of the cluster to a deleted NAT gateway",
             "route to one of two NAT gateways, which is deleted",
             "NAT gateway in a private subnet",
+            "NAT gateway that failed",
         ),
         ('"DestinationCidrBlock": "0.0.0.0/0"',),
     ),

@@ -66,7 +66,7 @@ def _grant(account: ExaminedAccount, source: str) -> str:
     """
     kind, name = "user" if ":user/" in source else "role", source.rpartition("/")[2]
     policy = f"inferplan doctor {account.stack} --policy > policy.json"
-    own = f"inferplan-{account.cluster.name}"
+    own = f"inferplan-{account.cluster.name}"[:64]
     if is_reserved(source):
         number = account.caller["Account"]
         login = account.caller["Arn"].rpartition("/")[2]

@@ -273,7 +273,12 @@ def _health(world: World, name: str) -> Iterator[Values | str]:
     update = f"aws eks update-addon {start}{options} --resolve-conflicts PRESERVE"
     yield {
         "state": f"is {addon['status']}{': ' if reasons else ''}{reasons}",
-        "change": again if addon["status"] == "CREATE_FAILED" else update,
+        # Deleting the add-on would delete its pod identity associations too.
+        "change": (
+            again
+            if addon["status"] == "CREATE_FAILED" and not addon.get("podIdentityAssociations")
+            else update
+        ),
     }
 
 

@@ -90,6 +90,7 @@ def rows_with_checks() -> tuple[str, ...]:
     for module in (
         "subnets",
         "ways_out",
+        "endpoints",
         "network",
         "cluster",
         "storage",

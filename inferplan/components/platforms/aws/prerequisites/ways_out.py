@@ -1,19 +1,10 @@
-"""The prerequisites of the ways out of a VPC: routes, network ACLs, endpoints and name servers
-(`rows.toml`).
-"""
+"""The prerequisites of the ways out of a VPC: routes, network ACLs and name servers (`rows.toml`)."""
 
 import ipaddress
-import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from inferplan.components.platforms.aws.prerequisites.admission import Peers, passes
-from inferplan.components.platforms.aws.prerequisites.resource_policy import (
-    Request,
-    denial,
-    is_allowed,
-    with_statement,
-)
+from inferplan.components.platforms.aws.prerequisites.admission import passes
 from inferplan.components.platforms.aws.prerequisites.routes import Row
 from inferplan.components.platforms.aws.prerequisites.subnets import subnet_change
 from inferplan.components.platforms.aws.prerequisites.table import (
@@ -21,14 +12,11 @@ from inferplan.components.platforms.aws.prerequisites.table import (
     Unchecked,
     Values,
     prerequisite,
-    rows,
 )
-from inferplan.components.platforms.aws.prerequisites.weights import buckets, reader_request
 from inferplan.components.platforms.aws.prerequisites.world import Named, World
 
 _HTTPS = 443
 _AMAZON_DNS = "AmazonProvidedDNS"
-_GROUP = "inferplan-endpoints"
 # An answer returns to a port of the range that Linux uses by default.
 _EPHEMERAL = 32768
 _WAYS = {
@@ -37,23 +25,10 @@ _WAYS = {
 }
 
 
-def _endpoints(world: World) -> Sequence[Row]:
-    filters = [{"Name": "vpc-id", "Values": [world.vpc]}]
-    answer = world.ask("ec2", "describe_vpc_endpoints", Filters=filters)["VpcEndpoints"]
-    return [each for each in answer if each["State"].lower() in ("available", "pending")]
-
-
-def _named(world: World, name: str) -> str:
-    return f"com.amazonaws.{world.cluster.region}.{name}"
-
-
-def _is_interface(each: Row) -> bool:
-    return each.get("VpcEndpointType") == "Interface"
-
-
 @prerequisite("subnet-way-out")
 def _(world: World) -> Iterator[Values | Unchecked | str]:
     others: set[str] = set()
+    dead: dict[str, list[tuple[Named, Row]]] = {}
     for each, row in world.usable():
         if world.default_route(row) is None:
             continue
@@ -67,208 +42,53 @@ def _(world: World) -> Iterator[Values | Unchecked | str]:
             continue
         yield EXAMINED
         if reason := world.dead_end(row):
-            values = {"path": each.path, "subnet": each.id, "reason": reason}
-            yield {**values, "commands": _way_out(world, each, row)}
-
-
-def _way_out(world: World, each: Named, row: Row) -> str | None:
-    """Return the commands that give a subnet a way out, or the edit that chooses another subnet. A
-    route to a private NAT gateway or a peering stays, because it leads to other networks.
-    """
-    route, table = world.default_route(row) or {}, (world.table(row) or {})["RouteTableId"]
-    live = world.nat_gateways.get(route.get("NatGatewayId", ""), {})
-    is_private = live.get("ConnectivityType") == "private" and live["State"] == "available"
-    if is_private or (route.get("VpcPeeringConnectionId") and route.get("State") != "blackhole"):
-        return subnet_change(world, each, row["AvailabilityZone"])
-    region = f"--region {world.cluster.region}"
-    replace = f"aws ec2 replace-route {region} --route-table-id {table}"
-    replace += " --destination-cidr-block 0.0.0.0/0 --nat-gateway-id"
-    public = {id_ for id_, one in sorted(world.neighbours.items()) if world.gateway(one)}
-    for id_, nat in sorted(world.nat_gateways.items()):
-        is_private = nat.get("ConnectivityType") == "private"
-        if nat["State"] == "available" and not is_private and nat["SubnetId"] in public:
-            return f"{replace} {id_}"
-    if not public:
-        return subnet_change(world, each, row["AvailabilityZone"])
-    return (
-        f"address=$(aws ec2 allocate-address {region} --domain vpc --query AllocationId --output"
-        f" text) && nat=$(aws ec2 create-nat-gateway {region} --subnet-id {min(public)}"
-        " --allocation-id $address --query NatGateway.NatGatewayId --output text) && aws ec2 wait"
-        f" nat-gateway-available {region} --nat-gateway-ids $nat && {replace} $nat"
-    )
-
-
-@prerequisite("subnet-route")
-def _(world: World) -> Iterator[Values | str]:
-    """The remedy creates the endpoints: interfaces with a security group of their own, and a gateway
-    to S3 on every table of the subnets.
-    """
-    closed = [(each, row) for each, row in world.usable() if world.default_route(row) is None]
-    if not closed:
-        return
-    yield EXAMINED
-    endpoints = _endpoints(world)
-    tables = sorted({(world.table(row) or {})["RouteTableId"] for _, row in closed})
-    missing, commands = [], []
-    services = _services(world)
-    for name in services:
-        own = [each for each in endpoints if each["ServiceName"] == _named(world, name)]
-        if name != "s3":
-            if not any(_is_interface(each) and each.get("PrivateDnsEnabled") for each in own):
-                missing.append(name)
-            continue
-        # An interface to S3 serves only names of its own, unless private DNS is on.
-        gateway = next((each for each in own if not _is_interface(each)), None)
-        lacking = [each for each in tables if each not in (gateway or {}).get("RouteTableIds", ())]
-        if any(_is_interface(each) and each.get("PrivateDnsEnabled") for each in own):
-            continue
-        if lacking:
-            missing.append("s3" if gateway is None else f"s3 on {', '.join(lacking)}")
-            commands.append(_gateway(world, gateway, lacking))
-    if missing:
-        each, _row = closed[0]
-        names = [name for name in missing if name in services and name != "s3"]
-        by_zone = {one["AvailabilityZone"]: one["SubnetId"] for _, one in closed}
-        commands += _interfaces(world, names, sorted(by_zone.values())) if names else []
+            dead.setdefault(reason, []).append((each, row))
+    for reason, places in dead.items():
         yield {
-            "path": each.path,
-            "subnet": each.id,
-            "missing": ", ".join(missing),
-            "commands": " && ".join(commands),
+            "path": places[0][0].path,
+            "subnet": ", ".join(each.id for each, _ in places),
+            "reason": reason,
+            "commands": _way_out(world, places),
         }
 
 
-def _services(world: World) -> list[str]:
-    """Return the services that nodes, pods and the controllers of the stack call."""
-    gateway = world.sections.gateway
-    access = None if gateway is None else gateway.access
-    names = list(rows()["endpoints"])
-    if world.cluster.installs_autoscaler(world.sections):
-        names.append("autoscaling")
-    if world.cluster.installs_load_balancers(access):
-        names.append("elasticloadbalancing")
-    return names
-
-
-def _gateway(world: World, gateway: Row | None, tables: Sequence[str]) -> str:
-    start = f"--region {world.cluster.region}"
-    if gateway is not None:
-        return (
-            f"aws ec2 modify-vpc-endpoint {start} --vpc-endpoint-id {gateway['VpcEndpointId']}"
-            f" --add-route-table-ids {' '.join(tables)}"
-        )
-    return (
-        f"aws ec2 create-vpc-endpoint {start} --vpc-id {world.vpc} --vpc-endpoint-type Gateway"
-        f" --service-name {_named(world, 's3')} --route-table-ids {' '.join(tables)}"
-    )
-
-
-def _interfaces(world: World, names: Sequence[str], subnets: Sequence[str]) -> Iterator[str]:
+def _way_out(world: World, places: Sequence[tuple[Named, Row]]) -> str | None:
+    """Return the commands that give subnets a way out, one NAT gateway for all, or the edits that
+    choose others. A route to a private NAT gateway or a peering stays: it leads to other networks.
+    """
+    route = world.default_route(places[0][1]) or {}
+    live = world.nat_gateways.get(route.get("NatGatewayId", ""), {})
+    is_private = live.get("ConnectivityType") == "private" and live["State"] == "available"
+    is_used = is_private or route.get("VpcPeeringConnectionId")
+    public = {id_ for id_, one in sorted(world.neighbours.items()) if world.gateway(one)}
+    if (is_used and route.get("State") != "blackhole") or not public:
+        edits = {subnet_change(world, each, row["AvailabilityZone"]) for each, row in places}
+        return None if None in edits else " && ".join(sorted(filter(None, edits)))
     region = f"--region {world.cluster.region}"
-    filters = [
-        {"Name": "vpc-id", "Values": [world.vpc]},
-        {"Name": "group-name", "Values": [_GROUP]},
-    ]
-    live = world.ask("ec2", "describe_security_groups", Filters=filters)["SecurityGroups"]
-    group = live[0]["GroupId"] if live else "$group"
-    if not live:
-        ranges = [{"CidrIp": each} for each in world.blocks]
-        rule = {"IpProtocol": "tcp", "FromPort": _HTTPS, "ToPort": _HTTPS, "IpRanges": ranges}
-        yield (
-            f"group=$(aws ec2 create-security-group {region} --vpc-id {world.vpc} --group-name"
-            f" {_GROUP} --description HTTPS-to-endpoints --query GroupId --output text)"
-        )
-        yield (
-            f"aws ec2 authorize-security-group-ingress {region} --group-id $group"
-            f" --ip-permissions '{json.dumps([rule])}'"
-        )
-    for name in names:
-        yield (
-            f"aws ec2 create-vpc-endpoint {region} --vpc-id {world.vpc} --vpc-endpoint-type"
-            f" Interface --service-name {_named(world, name)} --private-dns-enabled --subnet-ids"
-            f" {' '.join(subnets)} --security-group-ids {group}"
-        )
-
-
-@prerequisite("endpoint-rule")
-def _(world: World) -> Iterator[Values | str]:
-    """With private DNS, an endpoint takes the traffic of every subnet, also of those with another way
-    out.
-    """
-    if world.vpc is None or not world.node_subnets():
-        return
-    nodes = world.nodes()
-    for each in _endpoints(world):
-        service = each["ServiceName"].removeprefix(_named(world, ""))
-        if not _is_interface(each) or not each.get("PrivateDnsEnabled"):
-            continue
-        if service not in _services(world):
-            continue
-        yield EXAMINED
-        groups = [group["GroupId"] for group in each.get("Groups", ())]
-        if groups and not world.admits(groups, "tcp", _HTTPS, nodes):
-            yield {
-                "endpoint": each["VpcEndpointId"],
-                "service": service,
-                "groups": ", ".join(groups),
-                "group": groups[0],
-                "permissions": https_from(nodes),
-                "blocks": ", ".join(nodes.blocks),
-            }
-
-
-def https_from(peers: Peers, port: int = _HTTPS, protocols: Sequence[str] = ("tcp",)) -> str:
-    """Return rules, for a command, that admit `port` from the blocks of `peers`."""
-    return json.dumps(
-        [
-            {
-                "IpProtocol": protocol,
-                "FromPort": port,
-                "ToPort": port,
-                "IpRanges": [{"CidrIp": each} for each in peers.blocks],
-            }
-            for protocol in protocols
+    commands, nat = [], "$nat"
+    for id_, one in sorted(world.nat_gateways.items()):
+        is_public = one.get("ConnectivityType") != "private" and one["SubnetId"] in public
+        if one["State"] == "available" and is_public:
+            nat = id_
+    if nat == "$nat":
+        commands = [
+            (
+                f"address=$(aws ec2 allocate-address {region} --domain vpc --query AllocationId"
+                " --output text)"
+            ),
+            (
+                f"nat=$(aws ec2 create-nat-gateway {region} --subnet-id {min(public)} --allocation-id"
+                " $address --query NatGateway.NatGatewayId --output text)"
+            ),
+            f"aws ec2 wait nat-gateway-available {region} --nat-gateway-ids $nat",
         ]
-    )
-
-
-@prerequisite("endpoint-policy")
-def _(world: World) -> Iterator[Values | Unchecked | str]:
-    """A gateway endpoint to S3 takes all requests of the tables that it has: for weights, and for
-    layers of images in ECR.
-    """
-    if world.vpc is None:
-        return
-    tables = {(world.table(row) or {}).get("RouteTableId") for row in world.node_subnets()}
-    layers = f"arn:aws:s3:::prod-{world.cluster.region}-starport-layer-bucket/*"
-    for each in _endpoints(world):
-        if each["ServiceName"] != _named(world, "s3") or _is_interface(each):
-            continue
-        if not tables & set(each.get("RouteTableIds", ())):
-            continue
-        yield EXAMINED
-        wanted = [Request(action="s3:GetObject", resource=layers, context={})]
-        wanted += [reader_request(world, bucket) for bucket in buckets(world)]
-        policy = each.get("PolicyDocument")
-        for request in wanted:
-            allowed, denied = is_allowed(policy, request), denial(policy, request)
-            if denied is not None and not denied[1]:
-                yield Unchecked(
-                    f"the policy of {each['VpcEndpointId']} has conditions that only a request shows"
-                )
-            elif policy and (denied is not None or allowed is False):
-                statement = {
-                    "Sid": "InferplanRead" + str(wanted.index(request)),
-                    "Effect": "Allow",
-                    "Principal": "*",
-                    "Action": ["s3:GetObject", "s3:ListBucket"],
-                    "Resource": sorted({request.resource.partition("/")[0], request.resource}),
-                }
-                yield {
-                    "endpoint": each["VpcEndpointId"],
-                    "resource": request.resource,
-                    "policy": None if denied else with_statement(policy, statement),
-                }
+    tables = sorted({(world.table(row) or {})["RouteTableId"] for _, row in places})
+    commands += [
+        f"aws ec2 replace-route {region} --route-table-id {table} --destination-cidr-block"
+        f" 0.0.0.0/0 --nat-gateway-id {nat}"
+        for table in tables
+    ]
+    return " && ".join(commands)
 
 
 @prerequisite("image-registry")

@@ -68,12 +68,25 @@ def present_buckets(world: World) -> Iterator[Bucket]:
 
 
 def reader_request(world: World, bucket: Bucket, action: str = "s3:GetObject") -> Request:
-    """Return a read of pods: by a role of the stack, over TLS, through the endpoint of the VPC or the
-    address of its NAT gateway.
-    """
-    account, tags = world.account, {**world.cluster.tags, "inferplan.dev/stack": world.stack}
+    """Return a read of the weights in `bucket`."""
     path = bucket.paths[0] if bucket.paths else bucket.spec.prefix or ""
     arn = f"arn:aws:s3:::{bucket.name}"
+    resource = arn if action == "s3:ListBucket" else f"{arn}/{path}/x".replace("//", "/")
+    request = request_of(world, resource, owner=world.account, action=action)
+    return replace(
+        request,
+        context={
+            **request.context,
+            "aws:requestedregion": bucket.spec.region or world.cluster.region,
+        },
+    )
+
+
+def request_of(world: World, resource: str, *, owner: str, action: str = "s3:GetObject") -> Request:
+    """Return a request by a role of the stack, over TLS, through the endpoint of the VPC or the
+    address of its NAT gateway, for a `resource` of the account `owner`.
+    """
+    account, tags = world.account, {**world.cluster.tags, "inferplan.dev/stack": world.stack}
     context = {
         "aws:securetransport": "true",
         "aws:principalaccount": account,
@@ -81,7 +94,9 @@ def reader_request(world: World, bucket: Bucket, action: str = "s3:GetObject") -
         "aws:principaltype": "AssumedRole",
         "aws:principalisawsservice": "false",
         "aws:viaawsservice": "false",
-        "aws:requestedregion": bucket.spec.region or world.cluster.region,
+        "aws:resourceaccount": owner,
+        "s3:resourceaccount": owner,
+        "aws:requestedregion": world.cluster.region,
         "s3:tlsversion": "1.3",
         **_origin(world),
         **{f"aws:principaltag/{key.lower()}": value for key, value in tags.items()},
@@ -89,7 +104,6 @@ def reader_request(world: World, bucket: Bucket, action: str = "s3:GetObject") -
             ("aws:userid", "aws:useragent", "aws:currenttime", "aws:epochtime"), UNKNOWN
         ),
     }
-    resource = arn if action == "s3:ListBucket" else f"{arn}/{path}/x".replace("//", "/")
     return Request(
         action=action, resource=resource, arn=context["aws:principalarn"], context=context
     )
