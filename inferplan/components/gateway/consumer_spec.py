@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, PositiveInt, field_validator
 
-from inferplan.components.gateway.memory import CONNECTIONS, share
+from inferplan.components.gateway.memory import CALLS, share
 from inferplan.components.spec import Spec, duplicates, rule
 from inferplan.kube.facts import ConsumerFacts
 
@@ -182,7 +182,7 @@ def connection_limits(consumers: Mapping[str, ConsumerSpec], replicas: int) -> l
     """Return concurrent requests, by limit. Without one, a consumer has its share of the pod's
     connections, of which each request takes two.
     """
-    default = share(CONNECTIONS // 2, len(consumers))
+    default = share(CALLS, len(consumers))
     requests = {name: spec.limits.concurrent_requests for name, spec in consumers.items()}
     return _grouped(
         {

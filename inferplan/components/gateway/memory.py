@@ -10,7 +10,7 @@ ends. Without calls, a pod takes 26 MB with 1,000 consumers of 200 models.
 from dataclasses import dataclass
 
 WORKERS = 2
-WORKER_CONNECTIONS = 4096
+WORKER_CONNECTIONS = 6144
 HEADER_BUFFERS, HEADER_BUFFER_KB = 2, 8
 LARGEST_BODY_BYTES = 64 * 2**20
 """Maximum size of a body at /v1, which nginx keeps in memory."""
@@ -47,6 +47,10 @@ length may have any size up to the largest of its kind.
 """
 _TINY_BYTES = 9_999
 CONNECTIONS = WORKERS * WORKER_CONNECTIONS
+CALLS = 4096
+"""Calls at a time that the consumers of a pod share. They use two connections each; the rest are
+idle ones, of clients and to servers.
+"""
 
 
 def share(slots: int, consumers: int) -> int:

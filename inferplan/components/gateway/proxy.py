@@ -49,10 +49,10 @@ its memory.
 """
 HELD_BODY_BYTES = 2**20
 """Maximum size of a body that the gateway holds."""
-# Idle connections that a worker keeps for each server at most, so that those of all leave it half of
-# its connections.
+# Idle connections that a worker keeps for each server at most: 16 with 200 servers. One consumer may use up
+# 1024 more, and as many are left for the others.
 _MOST_KEPT, _FEWEST_KEPT = 64, 2
-_KEPT_CONNECTIONS = memory.WORKER_CONNECTIONS // 2
+_KEPT_CONNECTIONS = 3200
 _TRIES = 8
 _ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 
