@@ -47,10 +47,11 @@ def _wait(container: Object) -> str:
 
 
 def _newest_end(pod: Object, containers: Iterable[Object]) -> str:
+    lasting = mapping(pod, "status").get("containerStatuses") or ()
     ends = [
         (str(end.get("finishedAt", "")), container, end)
         for container in containers
-        for end in _ends(container)
+        for end in _ends(container, has_to_run=container in lasting)
     ]
     if not ends:
         return ""
@@ -65,13 +66,16 @@ def _newest_end(pod: Object, containers: Iterable[Object]) -> str:
     return text + (f" ({', '.join(facts)})" if facts else "") + (f": {lines[-1]}" if lines else "")
 
 
-def _ends(container: Object) -> Iterator[Object]:
-    """The failed end of `container`: of this run, or of the last one if it is not ready again."""
+def _ends(container: Object, *, has_to_run: bool) -> Iterator[Object]:
+    """The failed end of `container`: of this run, or of the last one if it is not ready again. One
+    that `has_to_run` and started again should not have ended with code 0 either, as vLLM's server
+    does when its engine dies.
+    """
     if container.get("ready"):
         return
     for state in ("state", "lastState"):
         end = mapping(container, state).get("terminated")
-        if end and not end.get("exitCode"):
+        if end and not end.get("exitCode") and not (has_to_run and state == "lastState"):
             return
         if end:
             yield end

@@ -73,3 +73,15 @@ def test_an_evicted_pod_states_its_eviction_and_a_ready_one_nothing():
     assert pod_cause(evicted) == "Evicted: The node was low on memory."
     ready = [{"type": "Ready", "status": "True"}]
     assert pod_cause(pod("a", 1, ended(1, "old"), conditions=ready)) == ""
+
+
+def test_a_server_that_ended_without_an_error_and_starts_again_is_a_cause_and_an_init_container_is_none():
+    end = {
+        "terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": "2026-11-28T15:37:07Z"}
+    }
+    again = {"name": "server", "restartCount": 1, "state": {"running": {}}, "lastState": end}
+    done = {"name": "server", "restartCount": 0, "state": end}
+    expected = "container server ended with exit code 0 (Completed, 1 restart)"
+    assert pod_cause({"status": {"containerStatuses": [again]}}) == expected
+    assert pod_cause({"status": {"initContainerStatuses": [again]}}) == ""
+    assert pod_cause({"status": {"containerStatuses": [done]}}) == ""
