@@ -2,8 +2,10 @@
 `recipes.toml`, and imported into containerd under the names that a stack has.
 """
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import tarfile
@@ -12,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from inferplan.documents.files import cache_directory, read_json, write_atomically
+from inferplan.documents.files import cache_directory, disk_faults, read_json, write_atomically
 from inferplan.errors import RehearsalError
 from inferplan.images.catalogue import catalogue, family_of
 from inferplan.progress import Progress, StepFinished, StepStarted
@@ -81,7 +83,7 @@ def _archive(name: str, image: str, progress: Progress) -> Path:
         origin = "packages of Debian and PyPI, minutes" if packages else "Debian's packages"
         progress(StepStarted(step, 1, 1, f"once, from {origin}"))
         path.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix="inferplan-image-", dir=path.parent) as folder:
+        with disk_faults(path.parent), TemporaryDirectory(dir=path.parent) as folder:
             _build(recipe, image, Path(folder), path)
         progress(StepFinished(step, 1, 1, 0.0, f"{path.stat().st_size / 1e6:.0f} MB"))
     return path
@@ -179,6 +181,8 @@ def _run(command: list[str], folder: Path) -> None:
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, timeout=_SECONDS
     )
+    if done.returncode and os.strerror(errno.ENOSPC).lower() in done.stderr.lower():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if done.returncode:
         words = done.stderr.strip().splitlines() or ["it says nothing"]
         raise RehearsalError(

@@ -11,7 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from inferplan.commands.main import run
-from inferplan.rehearsal.node import node
+from inferplan.documents.files import disk_faults
+from inferplan.errors import DiskFullError
+from inferplan.progress import silent
+from inferplan.rehearsal.node import images, node
 from tests.rehearsal.real_node import STACKS
 
 
@@ -75,3 +78,14 @@ def test_up_without_root_ends_in_one_line_and_starts_nothing(monkeypatch, tmp_pa
         " --node out"
     )
     assert not (tmp_path / "state").exists()
+
+
+def test_a_full_disk_of_images_is_named_with_its_place(monkeypatch, tmp_path):
+    text = "ctr: failed to extract layer: write /usr/bin/mesg: no space left on device: unknown"
+    full = SimpleNamespace(returncode=1, stderr=text)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: full)
+    monkeypatch.setattr(images, "archives", lambda *_: [("image", tmp_path / "a.tar")])
+    with pytest.raises(DiskFullError) as error, disk_faults(tmp_path):
+        images.import_images(tmp_path / "socket", ["image"], tmp_path / "images.json", silent)
+    assert f"no space left on the disk that holds {tmp_path}" in str(error.value)
+    assert not (tmp_path / "images.json").exists()
