@@ -19,7 +19,7 @@ from typing import Any
 from inferplan.components.platforms.aws.aws_api import API_FILE, OFFERINGS_FILE
 from inferplan.hardware.machines import CPU_FILE, machines
 
-_PRICES = Path(__file__).parents[3] / "review" / "data" / "ec2.csv"
+_PRICES = Path(__file__).parents[3] / "hardware" / "ec2.csv"
 # A type that moto does not list ("Amazon EC2 DL1 instances", AWS blog, 2021-10).
 _FURTHER = {"dl1.24xlarge": {"us-east-1": 1, "us-west-2": 1}}
 # Field of AwsApi: service and shape.
