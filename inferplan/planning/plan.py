@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from inferplan.documents.files import state_directory
 from inferplan.errors import OperationError, RequestError
 from inferplan.planning.kubernetes_upgrade import skipped_versions
 from inferplan.planning.notes import stack_notes
@@ -192,7 +193,15 @@ def _plan_data(root: Path, commit: str, stack: str) -> States | None:
         # Isolated: without Python's variables, the user's packages and the current folder.
         package = str(_PACKAGE.parent)
         line = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {package!r}); {_RUN}"]
-        environment = {"PATH": os.defpath, "HOME": str(folder), "LANG": "C.UTF-8"}
+        named = os.environ.get("INFERPLAN_KUBECONFIG")
+        environment = {
+            "PATH": os.defpath,
+            "HOME": str(folder),
+            "LANG": "C.UTF-8",
+            # Only names: the cluster of the revision is that of this plan, and nothing is read there.
+            "INFERPLAN_STATE_DIR": str(state_directory()),
+            **({"INFERPLAN_KUBECONFIG": named} if named else {}),
+        }
         return _plan_in(folder, commit, stack, line, environment, preexec_fn=without_network)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -99,6 +100,13 @@ def test_a_revision_is_planned_from_its_data_and_nothing_of_it_runs(repository, 
     # Both plans are without secrets, so that nothing differs but what was changed.
     assert counts["same"] > 2 * counts["update"]
     assert "PULUMI_CONFIG_PASSPHRASE" not in os.environ
+
+
+@pytest.mark.usefixtures("repository")
+def test_a_revision_that_changes_nothing_differs_in_nothing(capsys):
+    # The child has another home folder, and the same cluster.
+    assert ended("plan", "local", "--against", "HEAD") == 0
+    assert re.search(r"^\d+ resources: \d+ unchanged$", capsys.readouterr().out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("number", range(3))
