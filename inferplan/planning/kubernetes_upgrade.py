@@ -8,7 +8,7 @@ from typing import Any
 
 from inferplan.kube.facts import read
 
-_VERSION = re.compile(r"1\.(\d{1,3})")
+_VERSION = re.compile(r"1\.([0-9]{1,3})")
 
 
 def skipped_versions(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ State = Literal["works", "rejected", "not judged"]
 WEIGHTS = "weights"
 # An exception as Python prints it, behind the prefixes of an engine's log.
 _RAISED = re.compile(
-    r"^(?:\([^)]*\)\s*)?(?:\w+ \d\d-\d\d [\d:]+ \[[^]]*\]\s*)?(?P<kind>[A-Za-z_][\w.]*(?:Error|Exception|Exit|NotSupported))(?:: (?P<message>.*))?$"
+    r"^(?:\([^)]*\)\s*)?(?:\w+ [0-9]{2}-[0-9]{2} [0-9:]+ \[[^]]*\]\s*)?(?P<kind>[A-Za-z_][\w.]*(?:Error|Exception|Exit|NotSupported))(?:: (?P<message>.*))?$"
 )
 _USAGE = re.compile(r"^.*?\b(?P<message>error: .+)$")
 # These repeat that another process has failed.

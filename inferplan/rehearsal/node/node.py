@@ -63,7 +63,7 @@ def missing() -> str:
             " command on a machine, or in a container that has them"
         )
     shown = subprocess.run(["containerd", "--version"], capture_output=True, text=True, check=False)  # noqa: S607 - found above
-    version = re.search(r" v?(\d+)\.(\d+)\.", shown.stdout)
+    version = re.search(r" v?([0-9]+)\.([0-9]+)\.", shown.stdout)
     if version is None or tuple(map(int, version.groups())) < _OLDEST_CONTAINERD:
         return (
             f"a real node needs containerd 1.6 or newer, and this machine has"

@@ -82,6 +82,8 @@ class Sink:
 
     def stop(self) -> None:
         self.go.set()
+        # A closed socket alone leaves its thread waiting, which then takes calls of the next server.
+        self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
 
 
@@ -275,7 +277,8 @@ def test_a_name_of_64_mib_takes_no_more_memory_than_any_body(tmp_path):
 
 # Kind of what clients hold, how many of it are sent here, and what the derivation counts for each.
 UNITS = [
-    *((size, min(each.slots, 40), 2 * each.largest) for size, each in BODIES.items()),
+    # Each body is a call too.
+    *((size, min(each.slots, 40), 2 * each.largest + 54_000) for size, each in BODIES.items()),
     ("headers", 400, 22_000 + HEADER_BUFFERS * HEADER_BUFFER_KB * 1024),
     ("connections", 400, 22_000),
     ("calls", 400, 54_000),
@@ -309,7 +312,8 @@ def test_nothing_that_a_client_holds_takes_more_memory_than_the_limit_is_derived
         waits = kind in BODIES or kind == "calls"
         wait_for(lambda: sink.bodies == (count if waits else 0), "the calls are in flight")
         time.sleep(0.2)
-        assert memory(proxy) - before < 1.1 * count * bytes_each + 2 * MB
+        # Besides, what workers allocate at their first calls.
+        assert memory(proxy) - before < 1.1 * count * bytes_each + 4 * MB
 
 
 def test_the_page_has_the_figures_of_the_derivation():
