@@ -36,6 +36,15 @@ DEVELOPMENT_OPTIONS = re.compile(
     "--(allow-sagemaker|allow-vertex-ai|allowed-local-media-path|enable-custom-logit-processor|enable-prompt-embeds|profiler-config"
     "|share|tool-server|trust-request-chat-template)"
 )
+# Notebooks run what their client sends, and need no token if it is empty.
+OPEN_NOTEBOOK = re.compile(
+    r"--(ServerApp|NotebookApp|IdentityProvider)\.(token|password)=(''|\"\")?"
+)
+# A program in an argument, for example of python3 -c.
+TRUSTING_CODE = re.compile(r"\btrust_remote_code\s*=\s*True\b")
+UNPICKLING_CODE = re.compile(
+    r"\bweights_only\s*=\s*False\b|\b(pickle|joblib|dill|cloudpickle)\.loads?\("
+)
 # A debugger runs what its client sends.
 DEBUGGERS = frozenset(["debugpy", "ptvsd", "pydevd", "gdbserver"])
 ORIGINS, CREDENTIALS = "--allowed-origins", "--allow-credentials"
@@ -109,6 +118,8 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
     for word in container.arguments:
         if word.text in DEBUGGERS:
             yield violation(word.field, "starts a debugger")
+        if OPEN_NOTEBOOK.fullmatch(word.text):
+            yield violation(word.field, "opens a notebook to everyone who reaches it")
     for option, value, word in _options(container):
         # --profiler-config.profiler sets a field of an option that is a map.
         if DEVELOPMENT_OPTIONS.fullmatch(option.partition(".")[0]) and (
@@ -140,6 +151,12 @@ def model_disallow_pickle(pod: PodTemplate, _: Parameters) -> Violations:
         kind = model if model.keys[-1] in PICKLE_SERVERS else model.at("modelFormat", "name")
         if kind is model or kind.text() in PICKLE_SERVERS:
             yield violation(kind, "is a format that loads pickle files")
+    for container in pod.running:
+        yield from (
+            violation(word.field, "loads pickle files")
+            for word in container.arguments
+            if UNPICKLING_CODE.search(word.text)
+        )
     for container in engine_containers(pod):
         if container.option("--load-format") in PICKLE_FORMATS:
             yield violation(container.at("args"), "loads weights from pickle files")
@@ -172,6 +189,9 @@ def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Vio
             and TRUST_OPTION.startswith(option)
             and (value or "") in ON
         ):
+            yield violation(word.field, "lets the model's files run as code")
+    for word in container.arguments:
+        if TRUSTING_CODE.search(word.text):
             yield violation(word.field, "lets the model's files run as code")
     variables = container.variables(TRUST_VARIABLE)
     yield from violations(
