@@ -1,4 +1,4 @@
-"""One engine as a process of its own group: its log, and its end with all its children."""
+"""The process of an engine, its log, and its end together with all its children."""
 
 import os
 import signal
@@ -19,10 +19,6 @@ class Process:
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process = process
         self._log = log
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     @property
     def log(self) -> str:

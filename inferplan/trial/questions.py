@@ -49,37 +49,33 @@ class Answer:
 
 def ask(url: str, question: Question, key: str) -> Answer:
     """Send `question` to the server at `url`."""
-    import urllib3
-
-    try:
-        answer = urllib3.request(
-            "POST",
-            f"{url}{question.path}",
-            json=question.body,
-            headers={"Authorization": f"Bearer {key}"},
-            timeout=_SILENCE_SECONDS,
-            retries=False,
-        )
-    except urllib3.exceptions.HTTPError as error:
-        return Answer(0, f"no answer ({type(error).__name__})")
-    return Answer(answer.status, answer.data.decode(errors="replace"))
+    return _call("POST", f"{url}{question.path}", key, json=question.body)
 
 
 def read(url: str, path: str, key: str) -> Any:
     """The document at `path`; None if the server has none."""
+    answer = _call("GET", f"{url}{path}", key)
+    try:
+        return json.loads(answer.text) if answer.status == 200 else None
+    except ValueError:
+        return None
+
+
+def _call(method: str, url: str, key: str, **body: Any) -> Answer:
     import urllib3
 
     try:
         answer = urllib3.request(
-            "GET",
-            f"{url}{path}",
+            method,
+            url,
             headers={"Authorization": f"Bearer {key}"},
             timeout=_SILENCE_SECONDS,
             retries=False,
+            **body,
         )
-        return json.loads(answer.data) if answer.status == 200 else None
-    except (urllib3.exceptions.HTTPError, ValueError):
-        return None
+    except urllib3.exceptions.HTTPError as error:
+        return Answer(0, f"no answer ({type(error).__name__})")
+    return Answer(answer.status, answer.data.decode(errors="replace"))
 
 
 def questions(
@@ -89,7 +85,6 @@ def questions(
     longest: int,
     special: Sequence[int],
     tools: bool,
-    forced: bool,
 ) -> Iterator[Question]:
     """The questions for the models `names`, of which the first is the base model, on a server with
     the routes `paths`: the `longest` prompt in tokens, and the `special` tokens of the tokenizer.
@@ -98,19 +93,10 @@ def questions(
     chat, text = "/v1/chat/completions", "/v1/completions"
     messages = [{"role": "user", "content": _TEXT}]
     if text in paths:
-        yield Question(
-            "a chat", chat, {"model": base, "messages": messages, "max_tokens": _ANSWER_TOKENS}
-        )
+        body = {"model": base, "messages": messages, "max_tokens": _ANSWER_TOKENS}
+        yield Question("a chat", chat, body)
         if tools:
-            body = {
-                "model": base,
-                "messages": messages,
-                "max_tokens": _ANSWER_TOKENS,
-                "tools": [_TOOL],
-            }
-            yield Question(
-                "a tool call", chat, {**body, "tool_choice": "required" if forced else "auto"}
-            )
+            yield Question("a tool call", chat, {**body, "tools": [_TOOL], "tool_choice": "auto"})
         for name in names[1:]:
             yield Question(
                 f"adapter {name}",
@@ -134,8 +120,7 @@ def questions(
         ("/classify", {"input": _TEXT}),
         ("/score", {"text_1": _TEXT, "text_2": _TEXT}),
         ("/pooling", {"input": _TEXT}),
-        ("/v1/audio/transcriptions", None),
     ):
-        if path in paths and body is not None:
+        if path in paths:
             yield Question(path.rpartition("/")[2], path, {"model": base, **body})
             return

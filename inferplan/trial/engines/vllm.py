@@ -200,7 +200,6 @@ def _findings(
         longest=max(longest - 2, 1),
         special=_special_tokens(trial.checkpoint),
         tools="--tool-call-parser" in options,
-        forced=False,
     ):
         progress(f"asking {question.kind}")
         yield _answered(trial, question, url, key, process)
