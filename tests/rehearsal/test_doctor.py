@@ -104,6 +104,73 @@ def test_doctor_prints_commands_that_repair_its_findings(rack, capsys):
     assert {each["result"] for check in repaired for each in after[check]} == {"ok"}
 
 
+def test_remedies_in_the_namespace_add_and_keep_what_others_have(rack, capsys):
+    """A cordoned node, Secrets that lack everything or one key, a quota with another team's value
+    and a LimitRange with two rules: each command is pasted, with a file where it says FILE.
+    """
+    stack, space = rack / "Pulumi.rack.yaml", "doctor-remedies"
+    stack.write_text(stack.read_text() + f"  inferplan:namespace: {space}\n")
+    kubectl("create", "namespace", space)
+    kubectl("label", "node", "doctor-0", "doctor-1", "inferplan.dev/pool=gaudi2")
+    kubectl("cordon", "doctor-1")
+    kubectl("-n", space, "create", "secret", "generic", "minio", "--from-literal=theirs=kept")
+    objects = [
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "team", "namespace": space},
+            "spec": {"hard": {"requests.cpu": "1", "services.nodeports": "7"}},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "metadata": {"name": "team", "namespace": space},
+            "spec": {
+                "limits": [
+                    {"type": "PersistentVolumeClaim", "max": {"storage": "9Ti"}},
+                    {"type": "Container", "max": {"memory": "1Gi", "cpu": "999"}},
+                ]
+            },
+        },
+    ]
+    (rack / "objects.json").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    )
+    kubectl("apply", "-f", str(rack / "objects.json"))
+    (rack / "FILE").write_text("a key of a test")
+    subprocess.run(
+        [shutil.which("openssl") or "openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=llm.acme.example",
+         "-keyout", "tls.key", "-out", "tls.crt"],
+        check=True, capture_output=True, cwd=rack,
+    )  # fmt: skip
+    checks = ("node labels", "secrets", "quotas")
+    try:
+        before = doctor(stack, capsys, 1)
+        remedies = [
+            each["remedy"] for check in checks for each in before[check] if each["result"] != "ok"
+        ]
+        assert len(remedies) >= 5
+        for each in remedies:
+            subprocess.run(each, shell=True, check=True, capture_output=True, cwd=rack)  # noqa: S602 - a user pastes it into a shell
+        after = doctor(stack, capsys, 0, 1)
+        kept = json.loads(
+            subprocess.run(
+                [KUBECTL, "--context", "rack", "-n", space, "get", "secret/minio",
+                 "resourcequota/team", "limitrange/team", "-o", "json"],
+                check=True,
+                capture_output=True,
+            ).stdout
+        )["items"]  # fmt: skip
+    finally:
+        kubectl("delete", "namespace", space, "--wait=false")
+    assert not [each for check in checks for each in after[check] if each["result"] != "ok"]
+    secret, quota, limits = kept
+    assert "theirs" in secret["data"]
+    assert quota["spec"]["hard"]["services.nodeports"] == "7"
+    assert limits["spec"]["limits"][0]["max"] == {"storage": "9Ti"}
+    assert limits["spec"]["limits"][1]["max"]["cpu"] == "999"
+
+
 @pytest.mark.full
 def test_doctor_prints_permissions_that_an_account_lacks(rack, capsys):
     config = yaml.safe_load((rack / "kubeconfig").read_text())

@@ -298,19 +298,25 @@ def _over_limit(
 ) -> Iterator[tuple[str, str]]:
     """Yield what is too large for the namespace, and the JSON patch of that limit alone."""
     for index, rule in enumerate(limit_range["spec"].get("limits", ())):
-        for resource, most in rule.get("max", {}).items():
-            for pods in cluster.pods if rule["type"] == "Container" else ():
-                values = pods.requested(resource, "limits") + pods.requested(resource)
-                largest = max(values, key=_number, default=0)
-                if _number(largest) > _number(most):
-                    key = resource.replace("~", "~0").replace("/", "~1")
-                    place = f"/spec/limits/{index}/max/{key}"
-                    patch = [{"op": "replace", "path": place, "value": str(largest)}]
-                    message = (
-                        f"a container may have {most} {resource}, and one of {pods.owner} has"
-                        f" {largest}"
-                    )
-                    yield message, json.dumps(patch)
+        for resource, most in rule.get("max", {}).items() if rule["type"] == "Container" else ():
+            # The largest of all pods: one patch for each pod would end with the amount of the last.
+            largest, owner = max(
+                (
+                    (value, pods.owner)
+                    for pods in cluster.pods
+                    for value in pods.requested(resource, "limits") + pods.requested(resource)
+                ),
+                key=lambda each: _number(each[0]),
+                default=(0, ""),
+            )
+            if _number(largest) > _number(most):
+                key = resource.replace("~", "~0").replace("/", "~1")
+                place = f"/spec/limits/{index}/max/{key}"
+                patch = [{"op": "replace", "path": place, "value": str(largest)}]
+                message = (
+                    f"a container may have {most} {resource}, and one of {owner} has {largest}"
+                )
+                yield message, json.dumps(patch)
 
 
 def _number(quantity: Any) -> Decimal:

@@ -43,7 +43,7 @@ CLUSTER = EksCluster.model_validate(
 DOCUMENTED = ROOT / "docs" / "doctor-policy.json"
 # Actions that are not the name of an operation (service authorization reference, read 2026-11).
 WITHOUT_OPERATION = {
-    "iam:PassRole",
+    "iam:PassRole", "s3:ListAllMyBuckets",
     "s3:GetAccelerateConfiguration", "s3:GetBucketCORS", "s3:GetBucketObjectLockConfiguration", "s3:GetBucketPublicAccessBlock",
     "s3:GetEncryptionConfiguration", "s3:GetLifecycleConfiguration", "s3:GetReplicationConfiguration", "s3:ListBucket",
     "s3:ListBucketVersions", "s3:PutBucketPublicAccessBlock", "s3:PutEncryptionConfiguration", "s3:PutLifecycleConfiguration",

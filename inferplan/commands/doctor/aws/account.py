@@ -32,6 +32,7 @@ _SERVICES = {"service-quotas": "servicequotas", "efs": "elasticfilesystem"}
 
 _ACTIONS = {
     "head_bucket": "s3:ListBucket",
+    "list_buckets": "s3:ListAllMyBuckets",
     "list_objects_v2": "s3:ListBucket",
     "get_bucket_encryption": "s3:GetEncryptionConfiguration",
 }

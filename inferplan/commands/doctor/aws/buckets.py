@@ -44,7 +44,7 @@ def check_buckets(account: ExaminedAccount) -> Iterator[Finding]:
 def _created(account: ExaminedAccount, name: str, bucket: str, state: str) -> Iterator[Finding]:
     if state == "missing":
         yield ok(f"storage {name}: the bucket name {bucket} is free")
-    elif state == "denied":
+    elif state == "denied" and bucket not in _own_buckets(account):
         yield error(
             f"storage {name}: bucket {bucket} belongs to another account; bucket names are global",
             f"set storage.{name}.bucket: {bucket}-{account.caller['Account']}",
@@ -55,6 +55,13 @@ def _created(account: ExaminedAccount, name: str, bucket: str, state: str) -> It
             " unless this stack did",
             f"remove storage.{name}.create  # uses the bucket",
         )
+
+
+def _own_buckets(account: ExaminedAccount) -> set[str]:
+    """S3 denies a bucket of another account as it denies one of this account without the right, or
+    with a login that has ended: only the list tells them apart.
+    """
+    return {each["Name"] for each in account.ask("s3", "list_buckets").get("Buckets", [])}
 
 
 def _used(account: ExaminedAccount, name: str, bucket: str, state: str) -> Iterator[Finding]:
