@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +13,7 @@ from inferplan.review.figures import Figures, Summary, Table, figures_of
 from inferplan.review.findings import Findings, table
 from inferplan.review.reading.graph import Graph, component_of, graph_of
 from inferplan.review.reading.preview import Preview
-from inferplan.review.risks.facts import stated_facts
+from inferplan.review.risks.facts import StatedFacts, stated_facts
 from inferplan.review.risks.guards import GuardReader, Guards
 from inferplan.review.risks.policies import PolicyResult, RuleReader, label_of, policy_results
 from inferplan.review.risks.stack_risks import stack_risks
@@ -69,6 +69,7 @@ class StackReport(Summary):
     is_preview: bool = True
     exemptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    facts: StatedFacts = field(default=StatedFacts({}, {}), metadata={"in_json": False})
 
     @property
     def serious(self) -> tuple[Risk, ...]:
@@ -135,6 +136,7 @@ def make_report(
                 guards,
                 findings,
                 speed,
+                facts,
             )
         )
     stacks = sorted(reports, key=lambda each: (each.rank, each.title, each.source))
@@ -163,10 +165,11 @@ def _stack_report(
     guards: Guards | None,
     findings: Sequence[Findings],
     speed: SpeedReview,
+    facts: StatedFacts,
 ) -> StackReport:
     risks = stack_risks(preview, figures, guards, others=speed.risks)
     line, rank = verdict(preview, risks, policies, figures, findings)
-    summary = {field.name: getattr(figures, field.name) for field in fields(Summary)}
+    summary = {each.name: getattr(figures, each.name) for each in fields(Summary)}
     summary["tables"] = (*figures.tables, *speed.tables, *map(table, findings))
     return StackReport(
         source=clean(preview.source),
@@ -192,6 +195,7 @@ def _stack_report(
         is_preview=preview.is_preview,
         exemptions=guards.in_force(preview) if guards else (),
         notes=preview.notes,
+        facts=facts,
         **summary,
     )
 
@@ -246,4 +250,8 @@ def _plain(value: object) -> object:
 
 def _fields(record: Any) -> dict[str, Any]:
     # Not asdict, which copies the whole report before the first byte is written.
-    return {field.name: getattr(record, field.name) for field in fields(record)}
+    return {
+        each.name: getattr(record, each.name)
+        for each in fields(record)
+        if each.metadata.get("in_json", True)
+    }

@@ -37,7 +37,7 @@ def command(
     while something is not as declared.
     """
     workspace = open_workspace(stack)
-    state = _read(workspace, context)
+    state = read_status(workspace, context)
     if workspace.secrets.placeholders:
         note([f"keys and other secrets were not compared: {workspace.secrets.reason}"])
     show_status(state, as_json=as_json)
@@ -49,7 +49,7 @@ def command(
         )
 
 
-def _read(workspace: Workspace, context: str | None) -> StackStatus:
+def read_status(workspace: Workspace, context: str | None) -> StackStatus:
     """The status on the cluster of `context`, else on the simulated cluster, else on the cluster
     that the stack names.
     """

@@ -10,6 +10,7 @@ from inferplan.documents.templates import template
 from inferplan.documents.text import differing_parts
 from inferplan.pulumi_engine.reading.changes import PropertyChange
 from inferplan.review.reading.graph import tree
+from inferplan.review.rendering.picture import pictures
 from inferplan.review.report import WEIGHTS, Report
 from inferplan.review.steps.kinds import CRITICAL
 from inferplan.review.steps.risk import Risk
@@ -59,6 +60,7 @@ def render(report: Report) -> str:
         ops=ops,
         tree=tree,
         properties=_properties,
+        pictures=pictures,
         failed=FAILED,
     )
 
