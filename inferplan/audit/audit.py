@@ -19,6 +19,8 @@ from inferplan.audit.manifest import InputError, Manifest, Object
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.rollout import Rollout
 from inferplan.audit.session import Session
+from inferplan.audit.trials import tried
+from inferplan.audit.untried import untried
 from inferplan.kube.api import ApiError
 from inferplan.progress import Progress
 from inferplan.rehearsal.cluster import Cluster
@@ -88,6 +90,7 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
             notes += survived(session, old, request.limit)
         say(f"applying the new state ({len(request.new)} objects) as {how.name} does")
         since = time.monotonic()
+        old.attached = frozenset(session.history.attached)
         session.history.attached.clear()
         first = request.old is None
         new = Rollout(
@@ -104,6 +107,12 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
             *announced(change, request.old or (), request.new, request.target),
             *notes,
         ]
+        hooks = [
+            each
+            for each in request.new
+            if how.is_hook(each) and session.key(each) not in new.declared and not new.skipped
+        ]
+        findings += tried(change, hooks, request.nodes, request.limit)
         if request.drain:
             say(
                 f"draining {sum(each['kind'] == 'Node' for each in request.nodes)} nodes, one after"
@@ -119,6 +128,7 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
             order=tuple(map(str, new.declared)),
             replaced=tuple(f"{key}: {reason}" for key, reason in new.recreated.items()),
             pruned=tuple(map(str, new.deleted)),
+            untried=untried(change, hooks),
             details=ordered(findings),
         )
 

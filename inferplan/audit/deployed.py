@@ -37,6 +37,8 @@ class Deployed:
     """Fields that the API server did not keep."""
     pods: set[Key] = field(default_factory=set)
     """DaemonSets that have pods."""
+    attached: frozenset[Key] = frozenset()
+    """Claims that pods on two nodes held."""
     surplus: dict[Key, str] = field(default_factory=dict)
     """Why objects were not ready between two waves; the following waves were not applied."""
 

@@ -280,26 +280,6 @@ def container_fields(change: Change) -> Iterator[Finding]:
                     yield finding(code, key, text_of((*path, *field)), reason, manifest)
 
 
-def attached_volumes(change: Change) -> Iterator[Finding]:
-    """Deployments whose new pod is on another node than the old one that holds their volume of one
-    node: no attachment ends before the other begins.
-    """
-    for claim, (pod, node, other, others) in change.session.history.attached.items():
-        modes = mapping(change.session.watching.get(claim), "spec").get("accessModes") or ()
-        reason = (
-            f"pod {pod} starts on node {node} while {other} on node {others} holds {claim}, which"
-            " one node at a time can attach"
-        )
-        for key, manifest, _ in (
-            change.each("Deployment") if {*modes} <= {"ReadWriteOnce", "ReadWriteOncePod"} else ()
-        ):
-            if key.namespace == claim.namespace and pod.startswith(f"{key.name}-"):
-                yield finding(
-                    "old" if change.first else "no-room", key, "spec.strategy", reason, manifest
-                )
-                break
-
-
 def unserved_webhooks(change: Change) -> Iterator[Finding]:
     """Webhooks with failurePolicy Fail whose Service has no ready endpoint: the API server then
     rejects what they watch.

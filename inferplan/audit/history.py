@@ -22,11 +22,11 @@ class History:
         self.changed = threading.Event()
         self.claims: deque[Object] = deque()
         self.quotas: dict[Key, str] = {}
-        self.attached: dict[Key, tuple[str, str, str, str]] = {}
-        """Claims that pods on two nodes hold at once since `forget`: the later pod and its node,
-        the earlier pod and its node.
-        """
-        self._holders: dict[Key, dict[str, str]] = defaultdict(dict)
+        self.attached: dict[Key, tuple[Object, Object]] = {}
+        """Claims that pods on two nodes hold at once, each with the later and the earlier pod."""
+        self.freed = False
+        """True if a pod has left its node, until a reader resets it."""
+        self._holders: dict[Key, dict[str, Object]] = defaultdict(dict)
         self._slices: dict[Key, dict[str, int]] = defaultdict(dict)
         self._endpoints: dict[Key, list[tuple[float, int]]] = defaultdict(list)
         self._ready: dict[str, tuple[str, dict[str, str], float, float]] = {}
@@ -50,19 +50,22 @@ class History:
 
     def _pod(self, live: Object, *, gone: bool) -> None:
         name, node = live["metadata"]["name"], live["spec"]["nodeName"]
+        self.freed |= gone
         for claim in (
             each["persistentVolumeClaim"]
             for each in live["spec"].get("volumes") or ()
             if "persistentVolumeClaim" in each
         ):
             key = Key("PersistentVolumeClaim", live["metadata"]["namespace"], claim["claimName"])
-            others = [(pod, its) for pod, its in self._holders[key].items() if its != node]
+            others = [
+                each for each in self._holders[key].values() if each["spec"]["nodeName"] != node
+            ]
             if gone or mapping(live, "status").get("phase") in ("Succeeded", "Failed"):
                 self._holders[key].pop(name, None)
             elif name not in self._holders[key]:
-                self._holders[key][name] = node
+                self._holders[key][name] = live
                 if others:
-                    self.attached.setdefault(key, (name, node, *others[0]))
+                    self.attached.setdefault(key, (live, others[0]))
 
     def _readiness(self, live: Object, *, gone: bool) -> None:
         metadata, now = live["metadata"], time.monotonic()
@@ -104,6 +107,10 @@ class History:
     def endpoints(self, service: Key) -> int:
         """The ready endpoints of `service` now."""
         return self._endpoints[service][-1][1] if service in self._endpoints else 0
+
+    def had_endpoints(self, service: Key, since: float) -> bool:
+        """True if `service` had a ready endpoint before `since` (`time.monotonic`)."""
+        return any(count for at, count in self._endpoints.get(service, ()) if at <= since)
 
     def gap(self, service: Key, since: float) -> float:
         """Seconds since `since` (`time.monotonic`) in which `service` had lost its ready endpoints;

@@ -12,6 +12,7 @@ from inferplan.audit.removals import VERSIONS, removed, unknown_of_nodes
 from inferplan.audit.services import STRATEGIES, outages
 from inferplan.audit.session import Session
 from inferplan.audit.templates import schedulers
+from inferplan.audit.volumes import attached_volumes
 from inferplan.documents.text import joined
 from inferplan.kube.paths import mapping, text_of
 from inferplan.review.findings import Finding
@@ -24,7 +25,7 @@ _DOUBTS: Final = (
     guards.rejected_again,
     drains.blocked_drains,
     drains.shared_budgets,
-    guards.attached_volumes,
+    attached_volumes,
     guards.container_fields,
     guards.double_owners,
     guards.other_managers,

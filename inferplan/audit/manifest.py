@@ -75,12 +75,20 @@ class Manifest:
 
 
 def finding(
-    code: str, subject: object, field: str, reason: str, origin: Manifest | Finding | None
+    code: str,
+    subject: object,
+    field: str,
+    reason: str,
+    origin: Manifest | Finding | None,
+    *,
+    remedy: str = "",
 ) -> Finding:
-    weight, title, remedy = TITLES[code]
-    if code in ("unready", "upgrade"):
+    weight, title, usual = TITLES[code]
+    if remedy or code not in ("unready", "upgrade", "later"):
+        remedy = remedy or usual
+    else:
         remedy = next(
-            (each for words, each in _REMEDIES.items() if re.search(words, reason)), remedy
+            (each for words, each in _REMEDIES.items() if re.search(words, reason)), usual
         )
     place, body = (
         origin.place if origin else "",

@@ -23,7 +23,9 @@ def patch(
         if isinstance(value, Mapping) and isinstance(live.get(key), Mapping):
             before = old.get(key)
             if inner := patch(live[key], before if isinstance(before, Mapping) else {}, value):
-                changes[key] = inner
+                # Kubernetes has `patchStrategy: retainKeys` for the strategy of a Deployment.
+                retained = live[key] if key == "strategy" and "type" in inner else ()
+                changes[key] = {each: None for each in retained if each not in value} | inner
         elif value != live.get(key) and not (
             isinstance(value, list) and key in live and old.get(key) == value
         ):

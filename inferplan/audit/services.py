@@ -8,11 +8,13 @@ from inferplan.audit.manifest import Manifest, finding
 from inferplan.audit.merge import differences
 from inferplan.audit.templates import containers, is_unnamed, select
 from inferplan.kube.durations import spelled
-from inferplan.kube.paths import text_of
+from inferplan.kube.objects import label
+from inferplan.kube.paths import mapping, text_of
 from inferplan.rehearsal.wait.object_events import Key
 from inferplan.review.findings import Finding
 
 _SHORTEST_GAP = 0.05
+_SERVICE = "kubernetes.io/service-name"
 STRATEGIES = {"Deployment": "spec.strategy", "StatefulSet": "spec.updateStrategy"}
 """The field of a workload that says how its pods are replaced."""
 
@@ -20,11 +22,10 @@ STRATEGIES = {"Deployment": "spec.strategy", "StatefulSet": "spec.updateStrategy
 def outages(change: Change) -> Iterator[Finding]:
     for key, manifest, declared in change.each("Service"):
         selector = manifest.spec.get("selector") or {}
-        if (
-            manifest.api_version != "v1"
-            or not selector
-            or manifest.spec.get("type") == "ExternalName"
-        ):
+        if manifest.api_version != "v1" or manifest.spec.get("type") == "ExternalName":
+            continue
+        if not selector:
+            yield from _by_hand(change, key, manifest)
             continue
         servers = change.new.selected(key.namespace, {"matchLabels": selector})
         history = change.session.history
@@ -94,6 +95,58 @@ def _without(
     else:
         return  # the stub of an operator, or a Job
     yield finding(code, key, field, reason, manifest)
+
+
+def _by_hand(change: Change, key: Key, manifest: Manifest) -> Iterator[Finding]:
+    """The finding on a Service without selector, whose EndpointSlices are declared, or made by an
+    operator.
+    """
+    declared = [
+        (other, each)
+        for other, each, _ in change.each("EndpointSlice", "Endpoints")
+        if other.namespace == key.namespace
+        and key.name in (label(each.body, _SERVICE), other.name if each.kind == "Endpoints" else "")
+    ]
+    live = [
+        each
+        for each in change.session.watching.known("EndpointSlice")
+        if (each["metadata"]["namespace"], label(each, _SERVICE)) == (key.namespace, key.name)
+        and any(
+            mapping(end, "conditions").get("ready") is not False
+            for end in each.get("endpoints") or ()
+        )
+    ]
+    named = {str(port.get("name") or "") for each in live for port in each.get("ports") or ()}
+    missing = [
+        (f"spec.ports[{index}].name", str(each.get("name") or ""))
+        for index, each in enumerate(manifest.spec.get("ports") or ())
+        if str(each.get("name") or "") not in named
+    ]
+    same = change.same(key, "spec") and all(change.same(other) for other, _ in declared)
+    if live and not missing:
+        return
+    subject, origin, field = key, manifest, missing[0][0] if live else "spec.selector"
+    changed = next(
+        (each for each in declared if not change.same(each[0])), declared[0] if declared else None
+    )
+    if changed and (not live or change.same(key, "spec")):
+        subject, origin = changed
+        patterns = ("ports.*.name", "subsets.*.ports.*.name", "ports", "subsets")
+        if not live:
+            patterns = ("endpoints.*.conditions.ready", "endpoints", "subsets")
+        paths = (path for each in patterns for path, _ in select(origin.body, each))
+        field = text_of(next(paths, ("endpoints",)))
+    reason = (
+        f"{key} has a port {missing[0][1]!r}, and its endpoints have the ports {', '.join(map(repr, sorted(named)))}"
+        if live
+        else f"{key} has no selector, and no EndpointSlice has a ready endpoint for it"
+    )
+    had = change.session.history.had_endpoints(key, change.since)
+    if not declared and not had:
+        code = "waits"  # an operator makes them, or a person
+    else:
+        code = "old" if same and not (had and not live) else "no-endpoint"
+    yield finding(code, subject, field, reason, origin)
 
 
 def _stops_first(manifest: Manifest | None) -> bool:

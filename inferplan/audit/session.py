@@ -33,8 +33,16 @@ from inferplan.rehearsal.wait.watching import Watching
 
 _QUIET_SECONDS: Final = 6.0
 """The scheduler retries a pending pod every 2 s, so nothing follows after this time without a
-change.
+change, if the cluster states why an object waits.
 """
+_UNSTATED_SECONDS: Final = 18.0
+"""The same without a stated reason: a busy controller has not looked at the object yet."""
+_PASSED_OVER: Final = "existing pods anti-affinity"
+"""The scheduler retries a pod with this reason after minutes only, whatever pods leave."""
+_STATED: Final = ("Deployment", "StatefulSet", "DaemonSet", "Job", "Pod", "PersistentVolumeClaim")
+"""Kinds of whose objects the API or an event states why they wait."""
+_SURROGATES: Final = ("ReplicaSet", "StatefulSet")
+"""Controllers that replace a pod at once."""
 _CALM_SECONDS: Final = 0.6
 _PAUSE_SECONDS: Final = 0.15
 _DELETE_SECONDS: Final = 20.0
@@ -51,7 +59,7 @@ class Session:
         operated: Mapping[str, Collection[str]],
     ) -> None:
         self.namespace = namespace
-        self._operated = operated  # kinds whose operator runs, with the conditions that it sets
+        self.operated = operated  # kinds whose operator runs, with the conditions that it sets
         self.history = History()
         self.api: Api = cluster.api()
         self.version = cluster.version
@@ -227,17 +235,38 @@ class Session:
             waiting = dict(self._unready(watched))
             quiet = self.watching.idle.seconds
             calm = quiet >= _CALM_SECONDS and not waiting and not self._is_uncounted()
+            if waiting and quiet >= _CALM_SECONDS and self.history.freed:
+                self._retry_passed_over()
+                continue
             if calm or quiet >= _QUIET_SECONDS or time.monotonic() >= deadline:
-                self._lists.clear()
                 seen = {key: live for key in waiting if (live := self.watching.get(key))}
-                return waiting | {
-                    key: reasons.explained(self.watching, live, waiting[key])[0]
-                    for key, live in seen.items()
-                }
+                causes = {key: reasons.why(self.watching, live)[0] for key, live in seen.items()}
+                late = any(key.kind in _STATED and not cause for key, cause in causes.items())
+                late = late and quiet < _UNSTATED_SECONDS and time.monotonic() < deadline
+                if calm or not late:
+                    self._lists.clear()
+                    return waiting | {
+                        key: reasons.explained(self.watching, live, waiting[key])[0]
+                        for key, live in seen.items()
+                    }
             self.history.changed.wait(min(_CALM_SECONDS, deadline - time.monotonic()))
             time.sleep(
                 _PAUSE_SECONDS
             )  # a hundred changes a second need no hundred looks at every object
+
+    def _retry_passed_over(self) -> None:
+        """Replace pending pods that the scheduler passes over although a pod has left since."""
+        self.history.freed = False
+        for pod in self.watching.known("Pod"):
+            metadata, owners = pod["metadata"], pod["metadata"].get("ownerReferences") or ()
+            if (
+                not pod["spec"].get("nodeName")
+                and _PASSED_OVER in str(condition(pod, "PodScheduled").get("message"))
+                and any(each["kind"] in _SURROGATES for each in owners)
+            ):
+                path = self.api.resource("v1", "Pod").path(metadata["namespace"], metadata["name"])
+                with contextlib.suppress(ApiError), self.watching.idle.busy():
+                    self.api.request("DELETE", path)
 
     def _is_uncounted(self) -> bool:
         """True if a busy controller has not counted the pods of a Service, a disruption budget or a
@@ -290,7 +319,7 @@ class Session:
                 yield key, state.why
 
     def _rule(self, key: Key, live: Object) -> Callable[[Object], Readiness] | None:
-        if conditions := self._operated.get(live["kind"]):
+        if conditions := self.operated.get(live["kind"]):
             return partial(operator_readiness, conditions)
         return partial(self._advance, key) if reconcile.has_stub(live) else rule_for(live)
 

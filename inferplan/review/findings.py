@@ -88,6 +88,8 @@ class Findings:
     details: tuple[Finding, ...] = ()
     clients: tuple[ClientFinding, ...] = ()
     uncalled: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+    """Objects that were applied, and on which nothing acted."""
 
     @property
     def good(self) -> bool:
@@ -208,7 +210,10 @@ def load(content: bytes, *, source: str) -> Findings | None:
 
 
 def table(findings: Findings) -> Table:
-    rows = [("outcome", _OUTCOMES.get(findings.outcome, clean(findings.outcome)))]
+    outcome = _OUTCOMES.get(findings.outcome, clean(findings.outcome))
+    if findings.untried and findings.good:
+        outcome = f"🟢 everything that was tried became ready; not tried: {len(findings.untried)}"
+    rows = [("outcome", outcome)]
     lists = {
         "rejected": findings.refusals,
         "pending": findings.pending,
@@ -217,6 +222,7 @@ def table(findings: Findings) -> Table:
     }
     rows += [(kind, each) for kind, texts in lists.items() for each in _some(texts)]
     rows += [(f"{_WEIGHTS[each.weight]} {each.title}", _detail(each)) for each in findings.details]
+    rows += [("not tried", each) for each in findings.untried]
     for each in findings.models:
         minutes = (
             ""

@@ -55,10 +55,12 @@ def _weighed(
     words += [f"{plural(figures.stuck, 'rollout')} will be stuck"] if figures.stuck else []
     words += _risk_count(risks)
     words += [figures.increase] if figures.increase else []
+    untried = sum(len(each.untried) for each in rehearsals)
+    more = f"; {plural(untried, 'object')} not tried" if untried else ""
     if words:
-        return ", ".join(words), RISKY
+        return ", ".join(words) + more, RISKY
     if preview.changed or preview.output_changes:
-        return "no risky changes", CALM
+        return f"no risky changes{' in what was tried' if untried else ''}{more}", CALM
     return "no changes", NOTHING
 
 

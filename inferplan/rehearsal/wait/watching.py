@@ -83,8 +83,10 @@ class Watching:
         collection.synced.wait()
 
     def get(self, key: Key) -> Object | None:
+        """The object, None if it does not exist, or if no one observes its kind."""
         with self._lock:
-            return self._collections[key.kind].objects.get((key.namespace, key.name))
+            collection = self._collections.get(key.kind)
+            return None if collection is None else collection.objects.get((key.namespace, key.name))
 
     def known(self, kind: str) -> list[Object]:
         """The objects of `kind`, none if no one observes it."""
