@@ -58,3 +58,8 @@ class RayService(pulumi.ComponentResource):
     endpoint: ModelEndpoint
     url: pulumi.Output[str]
     def __init__(self, name: str, args: RayServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None: ...
+
+class SglangService(pulumi.ComponentResource):
+    endpoint: ModelEndpoint
+    url: pulumi.Output[str]
+    def __init__(self, name: str, args: SglangServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None: ...

@@ -166,10 +166,10 @@ def test_a_member_without_an_answer_is_told_where_to_write_it():
     with pytest.raises(
         AssertionError,
         match=(
-            r"tests/review/facts_matrix.toml: \[model.sglang\] has no answer for the fact"
+            r"tests/review/facts_matrix.toml: \[model.sparrow\] has no answer for the fact"
             r" 'settings'"
         ),
     ):
-        answer("model", "sglang", "settings")
+        answer("model", "sparrow", "settings")
     with pytest.raises(AssertionError, match=r"\[bases.store\] has no 'gcs'"):
         base("store", "gcs")

@@ -1880,3 +1880,106 @@ class RayServiceArgs(TypedDict):
     """The requests of the head, which has no accelerator and serves no request."""
     upgrade_strategy: NotRequired[str]
     """Default: NewCluster if the pool has room for a second set of workers, else None: a second cluster would wait for accelerators indefinitely, so the old one has to be deleted first."""
+
+
+class SglangServiceArgs(TypedDict):
+    """The inputs of SglangService."""
+
+    namespace: pulumi.Input[str]
+    """The namespace of the models, such as the `name` of an InferenceNamespace."""
+    pool: pulumi.Input[Pool]
+    """The nodes that replicas run on: the `pool` of a NodePool."""
+    weights: pulumi.Input[ModelFiles]
+    """The files of the model: the `files` of a Preheat, or a directory of a store."""
+    server_key_mark: pulumi.Input[str]
+    """The entry of this model in `server_key_marks` of ApiKeys, which makes the Secret with the server's key."""
+    artifacts: NotRequired[dict[str, pulumi.Input[ModelFiles]]]
+    """Further files by name, mounted at /artifacts/<name>: the `files` of a Preheat each."""
+    prometheus: NotRequired[str]
+    """The URL of the Prometheus that scalers query. Required with autoscaling."""
+    accelerators_of_others: NotRequired[int]
+    """Accelerators of the pool that other models request, to check a rollout. Default: 0."""
+    env: NotRequired[dict[str, str]]
+    """Further environment variables: text, or `{secretName, key}` for a value of a Secret."""
+    secret_env: NotRequired[dict[str, SecretKey]]
+    """Next to `env`: Further environment variables: text, or `{secretName, key}` for a value of a Secret."""
+    egress: NotRequired[Egress]
+    """Outgoing traffic of the model's pods, in addition to DNS and the model's store. Default: none."""
+    labels: NotRequired[dict[str, str]]
+    """Further labels on the pods."""
+    annotations: NotRequired[dict[str, str]]
+    """Further annotations on the pods."""
+    image_pull_secrets: NotRequired[list[PullSecret]]
+    """Secrets that open the private registry of the image, in addition to the stack's."""
+    priority_class_name: NotRequired[str]
+    """The PriorityClass of the pods, which must exist."""
+    scratch: NotRequired[str]
+    """The directory of the pods' own volumes for temporary files and caches. Default: /tmp and /cache, where they hide files of the image."""
+    scheduler_name: NotRequired[str]
+    """The scheduler of the pods. Default: the cluster's default scheduler."""
+    tolerations: NotRequired[list[Toleration]]
+    """Further tolerations. The taints of the pool are tolerated without them."""
+    volumes: NotRequired[dict[str, ExtraVolume]]
+    """Further volumes by name, from existing claims and ConfigMaps."""
+    replicas: NotRequired[int]
+    """Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods. Default: 1."""
+    autoscaling: NotRequired[Scaling]
+    """Instead of `replicas`: Number of copies that serve the model, or the range {min, max} that follows the load. 0 keeps the model's objects without pods."""
+    accelerators: NotRequired[int]
+    """Accelerators of each replica. Default: the product of the parallel sizes."""
+    affinity: NotRequired[Affinity]
+    """Further terms on the nodes of pods, in addition to the pool's."""
+    rollout: NotRequired[str]
+    """`inPlace` frees a replica's accelerators before its successor starts; `surge` starts the successor first and needs free accelerators. Default: inPlace."""
+    resources: NotRequired[ModelResources]
+    """The requests of one replica, except accelerators. Default: its share of the node, in proportion to its accelerators."""
+    shared_memory: NotRequired[str]
+    """Size of /dev/shm, which counts against the memory; vLLM's Kubernetes guide gives 2Gi (2026-11). Default: 2Gi."""
+    load_mib_per_second: NotRequired[int]
+    """The lowest rate of reading weights. With their size, it sets the startup budget. Default: 200."""
+    warmup_seconds: NotRequired[int]
+    """Time after loading until the first answer; by default 300 on NVIDIA and 3600 on Gaudi, which compiles every bucket."""
+    drain_seconds: NotRequired[int]
+    """Seconds that a terminating server has to finish running requests. Default: 60."""
+    image: NotRequired[str]
+    """Default: the accelerator table's image for this engine, on CPUs that of its build for CPUs."""
+    traffic: NotRequired[Traffic]
+    """The requests to plan for. Plans and reports then show speed, capacity and the price of a million tokens (docs/prediction.md)."""
+    slo: NotRequired[Slo]
+    """The objective. With `traffic`, a change that misses it is a risk of the report; with `monitoring.rules`, alerts watch it."""
+    consumers: NotRequired[list[str]]
+    """Consumers whose keys open this model. Default: none."""
+    trust_remote_code: NotRequired[RemoteCode]
+    """Lets the server run Python files of the model, after a review of one revision. The policy pack blocks it until a reviewer adds an exemption. One of: False. Default: false."""
+    tensor_parallel_size: NotRequired[int]
+    """Accelerators that each layer is split over. Default: 1."""
+    pipeline_parallel_size: NotRequired[int]
+    """Stages of the layers, each on its own accelerators. Default: 1."""
+    nnodes: NotRequired[int]
+    """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together. Default: 1."""
+    context_length: NotRequired[int]
+    """Context length in tokens. Default: the model's own."""
+    max_running_requests: NotRequired[int]
+    """Maximum requests that run at once. Default: SGLang decides."""
+    chunked_prefill_size: NotRequired[int]
+    """Maximum tokens in a chunk of a prefill; -1 turns chunks off. Default: SGLang decides."""
+    mem_fraction_static: NotRequired[float]
+    """Share of the device memory for weights and KV cache. Default: SGLang decides."""
+    dtype: NotRequired[str]
+    """The data type of weights. Default: half on accelerators without bfloat16, SGLang's choice elsewhere. One of: auto, bfloat16, float, float16, float32, half."""
+    quantization: NotRequired[str]
+    """The quantization of the weights as SGLang names it (fp8, awq, ...). Default: the checkpoint's."""
+    kv_cache_dtype: NotRequired[str]
+    """The data type of the KV cache as SGLang names it (fp8_e5m2, ...). Default: the model's own."""
+    disable_radix_cache: NotRequired[bool]
+    """Turns off the reuse of the KV cache for prompts with the same beginning. Default: false."""
+    lora_adapters: NotRequired[dict[str, str]]
+    """LoRA adapters by name, each a directory below that of the weights."""
+    max_lora_rank: NotRequired[int]
+    """The largest rank of an adapter. Default: the largest rank of the adapters."""
+    max_loras_per_batch: NotRequired[int]
+    """Adapters in one batch; SGLang's default is 8."""
+    served_model_name: NotRequired[str]
+    """The name that clients send as `model`. Default: the model's key in this file."""
+    extra_args: NotRequired[list[str]]
+    """Further arguments as SGLang spells them. Arguments that a field sets are rejected."""

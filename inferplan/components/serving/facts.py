@@ -13,7 +13,7 @@ from inferplan.kube.facts import FilesFacts, ModelFacts
 
 # The facts that settings of engines are, by their path; "" for what other facts state.
 _MEANINGS = {
-    "prompt_tokens": re.compile(r"(.+\.)?(max(Model|Seq|Input)Len|maxNumTokens)"),
+    "prompt_tokens": re.compile(r"(.+\.)?(max(Model|Seq|Input)Len|maxNumTokens|contextLength)"),
     "parts": re.compile(
         r"lora(Adapters|Artifacts)|scriptFile|generatorFile|(.+\.)?(checkpointPath|baseModel|adapter|file)"
     ),

@@ -11,12 +11,13 @@ from inferplan.components.serving.engine import Engine
 from inferplan.components.serving.pytriton.spec import PyTritonSpec
 from inferplan.components.serving.ray_serve.spec import RayServeSpec
 from inferplan.components.serving.served_model import ServedModel
+from inferplan.components.serving.sglang.spec import SglangSpec
 from inferplan.components.serving.tensorrt_llm.spec import TensorrtLlmSpec
 from inferplan.components.serving.triton.spec import TritonSpec
 from inferplan.components.serving.vllm.spec import VllmSpec
 
 ModelSpec = Annotated[
-    VllmSpec | TritonSpec | TensorrtLlmSpec | PyTritonSpec | RayServeSpec,
+    VllmSpec | TritonSpec | TensorrtLlmSpec | PyTritonSpec | RayServeSpec | SglangSpec,
     Field(discriminator="engine"),
 ]
 MODEL_SPECS: Mapping[str, type[ServedModel]] = {
@@ -33,6 +34,10 @@ def engine_of(model: ModelSpec) -> Engine[Any]:
             from inferplan.components.serving.vllm import service as vllm
 
             return vllm
+        case SglangSpec():
+            from inferplan.components.serving.sglang import service as sglang
+
+            return sglang
         case TritonSpec():
             from inferplan.components.serving.triton import service as triton
 

@@ -351,7 +351,7 @@ WISHES: list[tuple[str, str, tuple[str, ...], str]] = [
     ("prod", "nodePools.l40s.provider", ("karpenter", "EC2NodeClass"), "nodes: autoMode"),
     ("prod", "cluster.create.nat", ("none", "disabled"), "cluster.subnets"),
     ("local", "cluster.provider", ("minikube", "kind"), "provider: existing"),
-    ("local", f"{VLLM}.engine", ("sglang", "tgi", "llama.cpp", "ollama"), "engine: vllm"),
+    ("local", f"{VLLM}.engine", ("tgi", "lmdeploy", "llama.cpp", "ollama"), "engine: vllm"),
     ("local", f"{VLLM}.engine", ("onnxruntime", "torchserve"), "engine: triton"),
 ]
 

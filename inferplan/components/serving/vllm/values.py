@@ -117,12 +117,12 @@ def problems(
         if first.index != each.index and each.name not in _REPEATABLE:
             yield each.index, f"{each.name} stands twice, and vLLM takes the last. Write it once."
         elif _PLUGINS.get(each.name) not in by_name:
-            for problem in _value_problems(each, row):
+            for problem in value_problems(each, row):
                 yield each.index, problem
     yield from _contradictions(by_name, fields)
 
 
-def _value_problems(each: Argument, row: Mapping[str, Any]) -> Iterator[str]:
+def value_problems(each: Argument, row: Mapping[str, Any]) -> Iterator[str]:
     name, value = each.name, each.value
     if value is None:
         if each.key or (row.get("takes") not in ("flag", "switch", "list") and row):
@@ -131,7 +131,7 @@ def _value_problems(each: Argument, row: Mapping[str, Any]) -> Iterator[str]:
         yield from _field_problems(name, each.key, value, row["fields"])
     elif "values" in row:
         if value not in row["values"]:
-            yield _choice(name, value, row["values"])
+            yield choice(name, value, row["values"])
     elif row.get("takes") in ("int", "float") and not _NUMBER.fullmatch(value):
         yield f"{_quoted(value)} is not a number, which {name} takes. Write {name} <number>."
     elif row.get("takes") == "json" and not each.key and not isinstance(_loaded(value), dict):
@@ -153,10 +153,10 @@ def _field_problems(name: str, key: str, value: str, fields: Mapping[str, Any]) 
         elif field == "kv_connector" and "kv_connector_module_path" in loaded:
             continue
         elif allowed and isinstance(item, str) and item not in allowed:
-            yield _choice(f"{name}.{field}", item, allowed)
+            yield choice(f"{name}.{field}", item, allowed)
 
 
-def _choice(name: str, value: str, allowed: Collection[str]) -> str:
+def choice(name: str, value: str, allowed: Collection[str]) -> str:
     return (
         f"{_quoted(value)} is not a value of {name}.{suggestion(value, allowed)} Allowed:"
         f" {', '.join(allowed)}."
@@ -215,7 +215,7 @@ def field_problems(fields: Mapping[str, Any], release: str) -> Iterator[tuple[st
         row = values(release)["options"].get(f"--{field.replace('_', '-')}", {})
         allowed = row.get("values")
         if allowed and isinstance(value, str) and value not in allowed:
-            yield field, _choice(field, value, allowed)
+            yield field, choice(field, value, allowed)
     tokens, sequences = fields.get("max_num_batched_tokens"), fields.get("max_num_seqs")
     if tokens and sequences and tokens < sequences:
         problem = (
@@ -230,7 +230,7 @@ def variable_problems(environment: Mapping[str, Any], release: str) -> Iterator[
     for name, value in environment.items():
         allowed = values(release)["environment"].get(name)
         if allowed and isinstance(value, str) and value.lower() not in map(str.lower, allowed):
-            yield name, _choice(name, value, allowed)
+            yield name, choice(name, value, allowed)
 
 
 def ignored_variables(environment: Mapping[str, Any], release: str) -> Iterator[tuple[str, str]]:
