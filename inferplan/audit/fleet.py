@@ -152,7 +152,7 @@ def read_fleet(content: bytes, name: str) -> Fleet:
             for each in errors
         )
         raise InputError(
-            f"{line} See docs/audit.md for the fields."
+            f"{line} See inferplan docs audit for the fields."
             for line in InvalidStack(name, located).lines
         ) from error
 

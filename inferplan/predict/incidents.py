@@ -67,11 +67,11 @@ def read_incident(path: Path, shown: str) -> Incident:
         )
     except ValidationError as error:
         raise IncidentError(
-            f"{shown}: {first_problem(error)}. Correct it as docs/prediction.md shows"
+            f"{shown}: {first_problem(error)}. Correct it as inferplan docs prediction shows"
         ) from None
     except (OSError, ValueError) as error:
         raise IncidentError(
-            f"{shown} cannot be read: {error}. Write it as docs/prediction.md shows"
+            f"{shown} cannot be read: {error}. Write it as inferplan docs prediction shows"
         ) from None
 
 
@@ -91,7 +91,7 @@ def play(
         raise UnknownSpeedError(
             rule,
             f"Simulated are {names}: scale on one of them, or replay the trace in a rehearsal"
-            " (docs/scaling.md)",
+            " (inferplan docs scaling)",
         )
     replica, _, tokens = replica_of(model, pool, traffic)
     if tokens <= 0:

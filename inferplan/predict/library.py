@@ -20,7 +20,9 @@ from inferplan.tables import table
 
 _PACKAGE = "aiconfigurator-core"
 _MODULE = "aiconfigurator_core"
-MEASURE = "Measure it: add it to inferplan:benchmark and keep the result (docs/prediction.md)"
+MEASURE = (
+    "Measure it: add it to inferplan:benchmark and keep the result (inferplan docs prediction)"
+)
 INSTALL = "pip install 'inferplan[predict]'"
 # Endings and beginnings of names of the same layers: instruction tuning changes no size.
 _SAME_LAYERS = re.compile(r"^meta-|-(instruct|it|chat|base|hf)(?=-|$)")
@@ -94,7 +96,7 @@ def library_model(name: str) -> tuple[str, str | None]:
         raise UnknownSpeedError(
             f"aiconfigurator {_version()} does not know the layers of {name!r}",
             f"Set traffic.model to the published model with the same layers{example}, or measure it"
-            " (docs/prediction.md)",
+            " (inferplan docs prediction)",
         )
     model, _, quantization = match.partition(" ")
     return model, quantization or None

@@ -145,7 +145,7 @@ def _weights(
     )
     if needed is not None and image is None:
         copy = (
-            "Serve a reviewed copy with adapted code (docs/stories.md), or name an image that has"
+            "Serve a reviewed copy with adapted code (inferplan docs stories), or name an image that has"
             " it in image"
         )
         yield SpecError(

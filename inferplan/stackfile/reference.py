@@ -45,7 +45,7 @@ def _table(fields: dict[str, dict[str, Any]], required: set[str]) -> Iterator[st
         example = " ".join(f"`{json.dumps(each)}`" for each in field.get("examples", ()))
         cells = (
             f"`{key}`{'*' if key in required else ''}",
-            _values(field),
+            values_text(field),
             default,
             example,
             field.get("description", ""),
@@ -55,25 +55,28 @@ def _table(fields: dict[str, dict[str, Any]], required: set[str]) -> Iterator[st
         )
 
 
-def _values(field: dict[str, Any]) -> str:
-    """The values of a field in a few words: a link to a definition, choices, or the JSON type."""
+def values_text(field: dict[str, Any], *, link: bool = True) -> str:
+    """Return the values of a field in a few words: a definition, choices, or the JSON type. `link`
+    makes definitions links of the page.
+    """
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
+        return f"[{name}](#{name.lower()})" if link else name
     if options := [
         each.get("then", each) for each in options_of(field) if each.get("type") != "null"
     ]:
-        return ", ".join(dict.fromkeys(map(_values, options)))
+        return ", ".join(dict.fromkeys(values_text(each, link=link) for each in options))
     if "enum" in field or "const" in field:
         return ", ".join(
-            f"`{json.dumps(each)}`" for each in field.get("enum", [field.get("const")])
+            f"`{json.dumps(each)}`" if link else json.dumps(each)
+            for each in field.get("enum", [field.get("const")])
         )
     if field.get("type") == "array":
-        return f"list of {_values(field.get('items', {})) or 'values'}"
+        return f"list of {values_text(field.get('items', {}), link=link) or 'values'}"
     if field.get("type") == "object":
         inner = [*field.get("patternProperties", {}).values(), field.get("additionalProperties")]
         named = next((each for each in inner if isinstance(each, dict)), {})
-        return f"mapping of {_values(named) or 'values'}"
+        return f"mapping of {values_text(named, link=link) or 'values'}"
     return str(field.get("type", ""))
 
 

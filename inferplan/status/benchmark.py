@@ -90,7 +90,7 @@ def read_benchmark(workspace: Workspace, *, context: str | None) -> BenchmarkRes
     if settings.benchmark is None:
         raise RequestError(
             f"{workspace.stack} has no benchmark. Add inferplan:benchmark to"
-            f" {workspace.file.shown_path} (docs/benchmark.md)."
+            f" {workspace.file.shown_path} (inferplan docs benchmark)."
         )
     command = f"inferplan benchmark {workspace.typed}"
     cluster = real_cluster(

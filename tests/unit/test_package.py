@@ -36,7 +36,7 @@ def test_the_wheel_has_the_files_of_the_checkout_and_one_top_level_name(dist):
         names = set(archive.namelist())
         texts = {name: archive.read(name) for name in names if name.endswith((".py", ".toml"))}
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "inferplan"],  # noqa: S607 - git is how the files came here
+        ["git", "ls-files", "-z", "inferplan", "docs"],  # noqa: S607 - git is how the files came here
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -44,7 +44,7 @@ def test_the_wheel_has_the_files_of_the_checkout_and_one_top_level_name(dist):
     ).stdout
     # The settings of this repository's own stacks are data of the project.
     tracked = {
-        name
+        name if name.startswith("inferplan/") else f"inferplan/{name}"
         for name in listed.split("\0")
         if name and not name.startswith("inferplan/policies/stacks/")
     }
@@ -54,7 +54,9 @@ def test_the_wheel_has_the_files_of_the_checkout_and_one_top_level_name(dist):
     }
     assert {name for name in names if name.startswith("inferplan/")} == tracked
     assert all(
-        text == (ROOT / name).read_bytes() for name, text in texts.items() if name in tracked
+        text == (ROOT / name.replace("inferplan/docs/", "docs/")).read_bytes()
+        for name, text in texts.items()
+        if name in tracked
     )
 
 

@@ -79,7 +79,7 @@ def real_server(workspace: Workspace, options: Iterable[str]) -> RealServer | No
         if program is None or not os.access(program, os.X_OK):
             errors.append(
                 f"{program or spec.cpu_build.program} is not a program on this computer. Install"
-                f" the CPU build of {spec.engine} in an environment of its own (docs/rehearsal.md),"
+                f" the CPU build of {spec.engine} in an environment of its own (inferplan docs rehearsal),"
                 " and put it on PATH or name it in INFERPLAN_CPU_SERVER"
             )
         servers.append(

@@ -41,6 +41,6 @@ def record_nodes(
     if not recorded.nodes:
         raise RequestError(
             f"The cluster of context {context!r} has no nodes. Write a nodes file by hand;"
-            " docs/audit.md has its fields"
+            " inferplan docs audit has its fields"
         )
     return recorded

@@ -11,7 +11,7 @@ from inferplan.commands.doctor.cluster import ExaminedCluster
 from inferplan.commands.doctor.findings import Finding, error, ok, unknown, warning
 from inferplan.workspace.live import ObjectKey
 
-_TEST = "test it with the commands of docs/doctor.md, NetworkPolicies"
+_TEST = "test it with the commands of inferplan docs doctor, NetworkPolicies"
 # DaemonSets of network plugins that enforce NetworkPolicies (their documentation, read 2026-11).
 _ENFORCING = {
     r"calico-node|canal": "Calico",

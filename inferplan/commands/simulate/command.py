@@ -20,7 +20,7 @@ def command(
     model: Model,
     stack: StackOption,
     incident: Annotated[
-        Path | None, typer.Option(help="A file of events to play (docs/prediction.md).")
+        Path | None, typer.Option(help="A file of events to play (inferplan docs prediction).")
     ] = None,
 ) -> None:
     """Simulate the traffic of MODEL under the scaling rule of the stack; exit code 1 if a limit of

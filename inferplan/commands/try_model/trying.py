@@ -47,7 +47,7 @@ def tried(
     if program is None or not os.access(program, os.X_OK):
         raise RequestError(
             f"{program or build.program} is not a program on this computer. Install the CPU build of"
-            f" {trial.title} in an environment of its own (docs/trial.md), and put it on PATH or name"
+            f" {trial.title} in an environment of its own (inferplan docs trial), and put it on PATH or name"
             " it in INFERPLAN_CPU_SERVER"
         )
     subject = Subject(

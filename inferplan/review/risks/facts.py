@@ -40,7 +40,9 @@ def stated_facts(preview: Preview) -> StatedFacts:
         return StatedFacts({}, {}, clean(str(error)))
     if preview.form == "digest":
         return StatedFacts(
-            {}, {}, "the digest of a preview has no facts. Give the events (docs/pull-requests.md)."
+            {},
+            {},
+            "the digest of a preview has no facts. Give the events (inferplan docs pull-requests).",
         )
     if before is None and after is None:
         return StatedFacts({}, {})

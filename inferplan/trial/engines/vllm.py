@@ -170,7 +170,7 @@ def _findings(
     if "No module named 'vllm'" in log:
         raise RequestError(
             "the program in INFERPLAN_CPU_SERVER or on PATH is not in an environment with vLLM."
-            " Install its CPU build in one (docs/trial.md), and name the vllm of it"
+            " Install its CPU build in one (inferplan docs trial), and name the vllm of it"
         )
     if _ACCEPTED not in log:
         yield _stopped(trial, "arguments", log, process)

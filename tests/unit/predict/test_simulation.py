@@ -163,7 +163,7 @@ def test_an_incident_tells_one_replica_from_three(tmp_path):
         ("model = ", "cannot be read: Invalid value"),
         (
             'model = "chat"',
-            "node-lost.toml: misses minutes. Correct it as docs/prediction.md shows",
+            "node-lost.toml: misses minutes. Correct it as inferplan docs prediction shows",
         ),
         (
             INCIDENT.replace("nodeLost", "fire"),

@@ -419,7 +419,7 @@ SUSPICIONS: list[tuple[str, str, tuple[str, ...]]] = [
     (
         f"{VLLM}.weights.path",
         "THUDM/chatglm3-6b",
-        ("transformers 4.48 or older", "docs/stories.md"),
+        ("transformers 4.48 or older", "inferplan docs stories"),
     ),
 ]
 

@@ -164,7 +164,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
             raise ValueError(
                 f"frontend: {value['frontend']!r} is not available for TensorRT-LLM. Triton's"
                 " OpenAI frontend is not in NVIDIA's image and sends inputs that the models of"
-                " build do not have (docs/decisions/tensorrt-llm.md). Remove frontend and build:"
+                " build do not have (inferplan docs decisions/tensorrt-llm). Remove frontend and build:"
                 " trtllm-serve serves OpenAI's API"
             )
         return value
