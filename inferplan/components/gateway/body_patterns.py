@@ -15,8 +15,18 @@ NAME = rf"[A-Za-z0-9](?:[-\w.:@+]|\\?/){{0,{LONGEST_NAME - 1}}}+"
 """A model's name in a body, where JSON may escape a slash."""
 # A closed string; an escaped character never ends it.
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-# The key `model` with any of its letters escaped.
-_KEY = r'"(?:m|\\u006[dD])(?:o|\\u006[fF])(?:d|\\u0064)(?:e|\\u0065)(?:l|\\u006[cC])"'
+
+
+def _spellings(key: str) -> str:
+    """Return the pattern of `key` in either case, which Go's encoding/json does not distinguish, and
+    with any of its letters escaped. Go reads the long s as an s, too.
+    """
+    letters = []
+    for letter in key:
+        codes = "|".join(rf"\\u(?i:{ord(each):04x})" for each in (letter, letter.upper()))
+        long_s = r"|\xc5\xbf|\\u017[fF]" if letter == "s" else ""
+        letters.append(f"(?:[{letter}{letter.upper()}]|{codes}{long_s})")
+    return f'"{"".join(letters)}"'
 
 
 # A character of a quoted text in UTF-8, none that controls anything.
@@ -29,7 +39,7 @@ _CHARACTER = (
 
 def json_pattern(group: str) -> str:
     """Return the pattern of a JSON object with exactly one key `model`, whose value, a string, is
-    captured as `group`.
+    captured as `group`, and at most one key `stream`, which is true, false or null.
     """
     # Group 1 is a string, group n + 1 a value in brackets that has at most DEEPEST + 1 - n levels;
     # a recursive group would have no limit.
@@ -37,10 +47,19 @@ def json_pattern(group: str) -> str:
     for number in range(2, DEEPEST + 2):
         inner = r'[^][{}"]++|(?1)' + (f"|(?{number + 1})" if number <= DEEPEST else "")
         levels.append(rf"([[{{](?:{inner})*+[]}}])")
-    member = rf"(?!{_KEY})(?1)\s*+:\s*+(?:(?1)|[-+.\w]++|(?2))\s*+"
-    others_before, others_after = rf"(?:{member},\s*+)*+", rf"(?:,\s*+{member})*+"
-    model_key = rf'"model"\s*+:\s*+"(?<{group}>{NAME})"\s*+'
-    return rf"(?s)(?(DEFINE){''.join(levels)})\A\s*+\{{\s*+{others_before}{model_key}{others_after}\}}\s*+\z"
+    # After the levels: a member that is neither model nor stream, and a stream in front of the model,
+    # which excludes one behind it.
+    member, in_front = DEEPEST + 2, DEEPEST + 3
+    read = f"{_spellings('model')}|{_spellings('stream')}"
+    others = rf"((?!{read})(?1)\s*+:\s*+(?:(?1)|[-+.\w]++|(?2))\s*+)"
+    before, after = rf"(?:(?{member}),\s*+)*+", rf"(?:,\s*+(?{member}))*+"
+    stream = r'"stream"\s*+:\s*+(?:true|false|null)\s*+'
+    model = rf'"model"\s*+:\s*+"(?<{group}>{NAME})"\s*+'
+    return (
+        rf"(?s)(?(DEFINE){''.join(levels)}{others})\A\s*+\{{\s*+"
+        rf"{before}(?:({stream}),\s*+{before})?+{model}{after}"
+        rf"(?({in_front})|(?:,\s*+{stream}{after})?+)\}}\s*+\z"
+    )
 
 
 def form_pattern(group: str, boundary: str) -> str:
