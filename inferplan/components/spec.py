@@ -189,6 +189,17 @@ def cidr(text: str, example: str) -> IPv4Network | IPv6Network:
     return block
 
 
+def _network(text: str) -> str:
+    return str(cidr(text, "198.51.100.0/24"))
+
+
+Network = Annotated[
+    str,
+    AfterValidator(_network),
+    Field(description="A network in CIDR notation, for example 198.51.100.0/24."),
+]
+
+
 def _pinned_image(image: str) -> Iterator[str]:
     if "://" in image:
         yield f"{image!r} has a scheme. Use registry/name:tag."

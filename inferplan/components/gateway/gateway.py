@@ -107,22 +107,20 @@ class Gateway(pulumi.ComponentResource):
             name=name, namespace=namespace, labels=labels(COMPONENT, name)
         )
         measured = monitoring is not None and monitoring.scrape is not None and bool(endpoints)
+        config_text = proxy_config(
+            spec,
+            endpoints,
+            keys.consumers,
+            two_seeds=keys.two_seeds,
+            measured=measured,
+            public_routes=public_routes,
+        )
+        scripts = [
+            each for each in ("answers.js", "bodies.js", "requests.js") if f"/{each}" in config_text
+        ]
         content = {
-            "nginx.conf": proxy_config(
-                spec,
-                endpoints,
-                keys.consumers,
-                two_seeds=keys.two_seeds,
-                measured=measured,
-                public_routes=public_routes,
-            ),
-            "prepare.sh": payload("prepare.sh"),
-            **(
-                {"requests.js": payload("requests.js")}
-                if any(each.counted for each in endpoints)
-                else {}
-            ),
-            **({"answers.js": payload("answers.js")} if measured else {}),
+            "nginx.conf": config_text,
+            **{each: payload(each) for each in ("prepare.sh", *scripts)},
         }
         config_name = bounded(f"{name}-config", content_key(*content.values()))
         config_metadata = meta.ObjectMetaArgsDict(

@@ -110,6 +110,7 @@ def _site(
     consumers: Mapping[str, ConsumerSpec],
     public_routes: Mapping[str, RouteSpec],
 ) -> dict[str, object]:
+    access = spec.access
     ordered = sorted(endpoints, key=lambda each: each.model)
     for endpoint in ordered:
         _fits(_MODEL, endpoint.model, f"models.{endpoint.model}")
@@ -125,9 +126,12 @@ def _site(
         "rates": rate_limits(consumers, spec.replicas),
         "connections": connection_limits(consumers, spec.replicas),
         "pauses": retry_delays(consumers),
+        # Behind a proxy that is not trusted, all clients have the proxy's address.
+        "by_address": bool(spec.trusted_proxies) or not (access.has_proxy or access.balancer),
+        "address_calls": memory.share(memory.CALLS, len(consumers)),
         **serve_site(spec, ordered),
         **one_address_site(spec, ordered, consumers, public_routes),
-        "idle_seconds": _IDLE_SECONDS if spec.access.has_proxy else _IDLE_SECONDS_OF_CLIENTS,
+        "idle_seconds": _IDLE_SECONDS if access.has_proxy else _IDLE_SECONDS_OF_CLIENTS,
         "max_body_bytes": bytes_of(spec.max_body_size),
         "origins": sorted(set(spec.cors.origins)) if spec.cors else [],
         "key": keys.PRINTED_PATTERN,
@@ -137,7 +141,7 @@ def _site(
         "server_tokens": bool(kinds & _TOKEN_KINDS),
         # Metadata comes first, where nothing in it can look like the end of a call.
         "head": "[^|]*\\|" if grpc else "",
-        "base": re.escape(spec.access.path_prefix),
+        "base": re.escape(access.path_prefix),
         "models": [each.model for each in ordered],
         "routes": active,
         "by_name": any(route.served for route in active),

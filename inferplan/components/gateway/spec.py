@@ -21,7 +21,7 @@ from inferplan.components.gateway.exposure_spec import (
     gateway_api_access,
 )
 from inferplan.components.gateway.exposure_spec import errors as exposure_errors
-from inferplan.components.spec import Bytes, PinnedImage, Spec, checked, rule
+from inferplan.components.spec import Bytes, Network, PinnedImage, Spec, checked, rule
 from inferplan.images.catalogue import default_image
 from inferplan.kube.facts import GatewayFacts
 from inferplan.kube.names import EPHEMERAL_STORAGE
@@ -84,6 +84,17 @@ Origin = Annotated[
         )
     ),
 ]
+
+
+def _reject_every_network(network: str) -> Iterator[str]:
+    if network.endswith("/0"):
+        yield (
+            f"{network} would let every client state any address. List the networks of the proxies"
+            " only, for example 10.0.1.0/24."
+        )
+
+
+TrustedNetwork = Annotated[Network, checked(_reject_every_network)]
 
 
 class CorsSpec(Spec):
@@ -199,6 +210,10 @@ class NginxGatewaySpec(ExposureFields, GatewayFields):
     """
     max_body_size: Bytes = "64Mi"
     """Maximum size of a request body. Prompts with images need more than text."""
+    trusted_proxies: Annotated[list[TrustedNetwork], Field(max_length=50)] = []
+    """Networks of the proxies in front, whose X-Forwarded-For states the client's address. The
+    gateway then limits the requests of each address. Default: trust none.
+    """
 
     @rule
     def _check_exposure(self) -> Iterator[str]:

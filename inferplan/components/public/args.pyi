@@ -465,6 +465,8 @@ class GatewayArgs(TypedDict):
     """Seconds that a request waits for a model without replicas to start. Default: the gateway answers 503 with Retry-After at once. A pod holds up to 64 requests with bodies of up to 1 MiB; others get the answer at once."""
     max_body_size: NotRequired[str]
     """Maximum size of a request body. Prompts with images need more than text. Default: 64Mi."""
+    trusted_proxies: NotRequired[list[str]]
+    """Networks of the proxies in front, whose X-Forwarded-For states the client's address. The gateway then limits the requests of each address. Default: trust none."""
 
 
 class InferenceNamespaceArgs(TypedDict):

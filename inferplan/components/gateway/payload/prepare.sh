@@ -65,4 +65,19 @@ if is_since 1027004; then
   echo "keepalive_min_timeout 10s;" >> "$runtime"
 fi
 
+# njs of 0.9.9 or newer can give the body of a request a deadline.
+set -- $(awk '$1 == "#" && $2 == "deadline" { print $3, $4; exit }' "$main")
+if [ $# -gt 0 ]; then
+  folder=$(dirname "$runtime") load=
+  : > "$folder/modules.conf"; : > "$folder/body.conf"
+  if [ -n "${2:-}" ]; then load="load_module $2;"; fi
+  printf '%s pid %s/probe.pid; error_log stderr emerg; events {} http { js_import bodies from %s; server { location / { js_access bodies.read; } } }\n' \
+    "$load" "$folder" "$1" > "$folder/probe.conf"
+  if nginx -t -q -c "$folder/probe.conf" 2> /dev/null; then
+    if ! grep -q '^load_module' "$main"; then echo "$load" > "$folder/modules.conf"; fi
+    echo "js_import bodies from $1;" >> "$runtime"
+    echo "js_access bodies.read;" > "$folder/body.conf"
+  fi
+fi
+
 exec nginx -t -q -c "$main"

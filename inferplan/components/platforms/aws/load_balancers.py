@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-from inferplan.components.spec import Spec, cidr
+from inferplan.components.spec import Network, Spec
 
 # The controller's default is ELBSecurityPolicy-2016-08, which still allows TLS 1.0 (the
 # controller's documentation, 2026-11).
@@ -66,16 +66,6 @@ AUTO_MODE = LoadBalancing(
 )
 """The controller of EKS Auto Mode."""
 
-
-def _network(text: str) -> str:
-    return str(cidr(text, "198.51.100.0/24"))
-
-
-Network = Annotated[
-    str,
-    AfterValidator(_network),
-    Field(description="A network in CIDR notation, for example 198.51.100.0/24."),
-]
 CertificateArn = Annotated[
     str,
     StringConstraints(
