@@ -15,7 +15,7 @@ from inferplan.audit.documents import doubled
 from inferplan.audit.drains import drained
 from inferplan.audit.fleet import RejectedNodeError
 from inferplan.audit.judge import announced, judge, ordered, survived
-from inferplan.audit.manifest import InputError, Manifest, Object
+from inferplan.audit.manifest import InputError, Manifest, Object, finding
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.rollout import Rollout
 from inferplan.audit.session import Session
@@ -55,6 +55,8 @@ class Request:
     limit: float = 120.0
     target: str = VERSIONS[0]
     operators: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+    """The objects that a chart has at an installation only, or at an upgrade only."""
 
 
 def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> Findings:
@@ -72,6 +74,17 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
         cluster = clusters.enter_context(own_cluster(progress))
         session = _session(stack, cluster, request, progress)
         notes = _prepare(session, request)
+        way = "an upgrade" if request.old is None else "a new installation"
+        notes += [
+            finding(
+                "branch",
+                each,
+                "",
+                f"the chart decides about it by .Release: {way} was not tried",
+                None,
+            )
+            for each in request.branches
+        ]
         how, old = deployer(request.deployer), Deployed()
         if request.old is not None:
             say(f"applying the old state ({len(request.old)} objects)")

@@ -5,21 +5,25 @@ does.
 import contextlib
 import io
 import json
+import operator
 import re
 import tarfile
 import zlib
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 from inferplan.audit.documents import content_of, values_in
 from inferplan.audit.manifest import InputError, Object
+from inferplan.kube.names import label_of
 from inferplan.kube.paths import leaves
 
 _MAX_UNPACKED_BYTES: Final = 100 * 2**20
 """Helm rejects charts with larger files."""
 _PACKED: Final = ".tgz"
 _INSIDE: Final = re.compile(r"#|https?://json-schema\.org/")
+_BRANCH: Final = re.compile(rb"\.Release\.Is(Install|Upgrade)")
 _SECRET: Final = re.compile(r"(?i)pass|pwd|secret|token|key|cred|auth|cert|salt")
 _LONG: Final = 16
 
@@ -49,6 +53,21 @@ def check_schemas(chart: Path) -> None:
         raise InputError(errors)
 
 
+def release_of(chart: Path) -> str:
+    """The default name of a release of `chart`: the chart's own, wherever its folder is."""
+    files = [(place.count("/"), content) for place, content in _files(chart, "Chart.yaml")]
+    content = min(files, key=operator.itemgetter(0))[1] if files else b""
+    with contextlib.suppress(InputError):
+        return label_of(str(values_in(content, str(chart)).get("name", "")), 53) or "release"
+    return "release"
+
+
+def branches(chart: Path) -> bool:
+    """True if a template of the chart asks whether it is rendered for an upgrade."""
+    templates = ("*.yaml", "*.yml", "*.tpl", "*.txt")
+    return any(_BRANCH.search(content) for each in templates for _, content in _files(chart, each))
+
+
 def secret_texts(chart: Path, values: list[Object]) -> list[str]:
     """Values of the chart that a message must not show: secret by their name, or long."""
     for place, content in _files(chart, "values.yaml"):
@@ -64,7 +83,7 @@ def secret_texts(chart: Path, values: list[Object]) -> list[str]:
 def _files(chart: Path, name: str) -> Iterator[tuple[str, bytes]]:
     """Place and content of each file called `name`. Raises InputError."""
     for each in sorted(chart.rglob("*")) if chart.is_dir() else [chart]:
-        if each.name == name or (each.suffix == _PACKED and each.is_file()):
+        if fnmatchcase(each.name, name) or (each.suffix == _PACKED and each.is_file()):
             yield from _contents(content_of(each), str(each), name)
 
 
@@ -81,7 +100,7 @@ def _contents(content: bytes, place: str, name: str) -> Iterator[tuple[str, byte
                         [f"{place}:1: The packed chart has more than 100 MiB. Remove large files."]
                     )
                 *_, file = re.split(r"[/\\]", member.name)
-                is_read = file == name or file.endswith(_PACKED)
+                is_read = fnmatchcase(file, name) or file.endswith(_PACKED)
                 if is_read and (stream := archive.extractfile(member)):
                     yield from _contents(stream.read(), f"{place}/{member.name}", name)
     except (tarfile.TarError, zlib.error, EOFError, OSError, RecursionError) as error:

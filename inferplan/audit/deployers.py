@@ -6,9 +6,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Final
 
 from inferplan.audit.manifest import Manifest
+from inferplan.audit.merge import differences
 from inferplan.tables import table
 
 _TABLE: Final = table("audit/deployers.toml")
@@ -59,7 +61,8 @@ class Deployer:
         for each in manifests:
             hooks = self._hooks(each)
             weight = each.annotation(self.hook_weight if hooks else self.wave)
-            rank = self.first.index(each.kind) if each.kind in self.first else len(self.first)
+            ranks = (index for index, name in enumerate(self.first) if fnmatchcase(each.kind, name))
+            rank = next(ranks, len(self.first))
             # With three phases the objects themselves are in the middle one.
             for phase, names in enumerate(phases):
                 if hooks & {*names} if hooks else phase == len(phases) // 2:
@@ -83,9 +86,17 @@ class Deployer:
     def is_kept(self, manifest: Manifest) -> bool:
         return _has(manifest, self.keep)
 
-    def is_recreated(self, manifest: Manifest) -> bool:
-        """True if the object is deleted and created when a field is immutable."""
-        return self.recreates or _has(manifest, self.recreate)
+    def is_forced(self, manifest: Manifest) -> bool:
+        """True if the object is deleted and created when the API server rejects its update."""
+        return _has(manifest, self.recreate)
+
+    def replaced_field(self, before: Manifest | None, manifest: Manifest) -> str:
+        """The changed field for which the deployer replaces the object without asking, "" if there
+        is none.
+        """
+        fields = tuple(_TABLE["replaced"].get(manifest.kind, ())) if self.recreates else ()
+        changed = differences(before.body, manifest.body) if before and fields else ()
+        return next((each for each in changed if each.startswith(fields)), "")
 
     def deletion_of(self, hook: Manifest) -> set[str]:
         """When the deployer deletes a hook: before the next one is created by default."""

@@ -122,6 +122,7 @@ def manifests_in(content: bytes, name: str) -> Iterator[Manifest]:
     object that is none.
     """
     errors: list[str] = []
+    lines = content.decode("utf-8-sig", errors="replace").splitlines()
     for line, size, body in _documents(content, name):
         if size > MAX_OBJECT_BYTES:
             errors.append(
@@ -139,7 +140,7 @@ def manifests_in(content: bytes, name: str) -> Iterator[Manifest]:
             if problem := problems(each):
                 errors.append(f"{name}:{line}: {problem}")
             else:
-                yield Manifest(body=each, place=f"{name}:{line}")
+                yield Manifest(body=each, place=f"{name}:{line}", lines=() if is_list else lines)
     if errors:
         raise InputError(errors)
 

@@ -57,9 +57,9 @@ def announced(
         change.session,
         {each.object for each in change.new.rejections if each.code == "unserved"},
     )
-    running = {(each.kind, each.name, field) for _, each, field, _ in removed(old, VERSIONS[0])}
+    running = {(each.kind, each.name, *rest) for _, each, *rest in removed(old, VERSIONS[0])}
     for code, manifest, field, reason in removed(new, target):
-        known, key = (manifest.kind, manifest.name, field) in running, session.key(manifest)
+        known, key = (manifest.kind, manifest.name, field, reason) in running, session.key(manifest)
         if field != "apiVersion" or str(key) not in unserved:
             yield finding("old" if known else code, key, field, reason, manifest)
     if target != VERSIONS[0]:
@@ -113,6 +113,13 @@ def _rejections(change: Change) -> Iterator[Finding]:
             each.reason,
             each,
         )
+    rejected = {each.object for each in new.rejections}
+    for each in change.old.rejections:
+        if each.object not in rejected:
+            words = (
+                f"the old state has it rejected, so the change over it was not tried: {each.reason}"
+            )
+            yield finding("old", each.object, each.field, words, each)
     if new.skipped:
         names = joined([f"{each.kind} {each.name}" for each in new.skipped], 5)
         waiting = f"{next(iter(new.surplus), None)} of an earlier wave is not ready"

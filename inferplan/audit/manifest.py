@@ -1,10 +1,11 @@
 """One object of a chart, folder or stream of manifests, with the place where it is written."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from inferplan.audit.places import line_of
 from inferplan.audit.secrets import without_secrets
 from inferplan.documents.text import clean
 from inferplan.kube.disclosure.disclosure import disclosed_path, message
@@ -41,10 +42,13 @@ def _shown(error: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """An object with API version, kind and name; `place` is `file:line`."""
+    """An object with API version, kind and name; `place` is `file:line`, and `lines` are those of
+    the file, if it is at hand.
+    """
 
     body: Object
     place: str
+    lines: Sequence[str] = ()
 
     @property
     def api_version(self) -> str:
@@ -70,6 +74,11 @@ class Manifest:
     def namespace(self) -> str:
         return str(self.body["metadata"].get("namespace") or "")
 
+    def place_of(self, field: str) -> str:
+        """The place of `field`, or of what is written of its path."""
+        file, _, line = self.place.rpartition(":")
+        return f"{file}:{line_of(self.lines, int(line), field)}" if self.lines else self.place
+
     def annotation(self, name: str) -> str:
         return annotation(self.body, name)
 
@@ -90,10 +99,10 @@ def finding(
         remedy = next(
             (each for words, each in _REMEDIES.items() if re.search(words, reason)), usual
         )
-    place, body = (
-        origin.place if origin else "",
-        origin.body if isinstance(origin, Manifest) else {},
-    )
+    is_manifest = isinstance(origin, Manifest)
+    place, body = origin.place if origin else "", origin.body if is_manifest else {}
+    if is_manifest:
+        place = origin.place_of(field)
     text = without_secrets(
         " ".join(reason.split()), body, (str(subject), *re.split(r"[/ ]", str(subject)))
     )

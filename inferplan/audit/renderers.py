@@ -2,10 +2,12 @@
 plugins or programs of the chart.
 """
 
+import os
 import re
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -15,8 +17,8 @@ from typing import Final
 from inferplan.audit.charts import check_schemas, secret_texts
 from inferplan.audit.documents import content_of, manifests_in, values_in
 from inferplan.audit.manifest import InputError, Manifest, Object
+from inferplan.audit.places import Resource, line_of_template, resource_files
 from inferplan.audit.secrets import without_secrets
-from inferplan.kube.names import label_of
 from inferplan.kube.paths import leaves
 from inferplan.tables import table
 
@@ -45,30 +47,35 @@ def is_kustomization(path: Path) -> bool:
 
 
 def render_chart(
-    helm: Path, chart: Path, values: Sequence[Path], *, namespace: str, kubernetes: str
+    helm: Path,
+    chart: Path,
+    values: Sequence[Path],
+    *,
+    namespace: str,
+    kubernetes: str,
+    release: str,
+    upgrade: bool,
 ) -> tuple[Manifest, ...]:
-    """The objects of `chart` with `values`, hooks among them. Raises InputError with the template's
-    file and line.
+    """The objects of `chart` with `values` as an installation of `release`, or as its `upgrade`,
+    hooks among them. Raises InputError with the template's file and line.
     """
     documents = [values_in(content_of(each), str(each)) for each in values]
     _check_links(chart)
     check_schemas(chart)
     options = [word for each in values for word in ("--values", str(each.resolve()))]
-    name = label_of(chart.name.removesuffix(".tgz")) or "release"
     line = [
         str(helm),
         "template",
-        name,
+        release,
         str(chart.resolve()),
         "--namespace",
         namespace,
         "--include-crds",
         "--kube-version",
         kubernetes,
+        *(["--is-upgrade"] if upgrade else []),
     ]
-    return _placed(
-        _run([*line, *options], chart, "Helm", secret_texts(chart, documents)), str(chart)
-    )
+    return _placed(_run([*line, *options], chart, "Helm", secret_texts(chart, documents)), chart)
 
 
 def render_kustomization(kubectl: Path, folder: Path) -> tuple[Manifest, ...]:
@@ -76,13 +83,32 @@ def render_kustomization(kubectl: Path, folder: Path) -> tuple[Manifest, ...]:
     or a program is rejected.
     """
     _check_links(folder)
-    texts = [(path, str(value)) for path, value in leaves([*_kustomizations(folder, set())])]
+    visited: set[Path] = set()
+    texts = [(path, str(value)) for path, value in leaves([*_kustomizations(folder, visited)])]
     secrets = [text for path, text in texts if "literals" in path]
     secrets += [value for _, text in texts if "\n" in text for value in _VALUE.findall(text)]
-    return _placed(
+    rendered = _placed(
         _run([str(kubectl), "kustomize", str(folder.resolve())], folder, "kustomize", secrets),
-        str(folder),
+        folder,
     )
+    files = resource_files(sorted(visited))
+    return tuple(_in_resource(each, folder, files) for each in rendered)
+
+
+def _in_resource(manifest: Manifest, folder: Path, files: list[Resource]) -> Manifest:
+    """`manifest` at the place of the resource from which the kustomization in `folder` makes it, if
+    a file has a resource of its kind whose name it extends.
+    """
+    matches = [each for each in files if each[2] == manifest.kind and each[3] in manifest.name]
+    longest = max((len(each[3]) for each in matches), default=0)
+    matches = [each for each in matches if len(each[3]) == longest]
+    if not matches:
+        return manifest
+    # A patch has the same name, and less text than the resource.
+    file, line, *_ = max(matches, key=lambda each: each[4])
+    lines = file.read_text(errors="replace").splitlines()
+    shown = os.path.normpath(folder / os.path.relpath(file, folder.resolve()))
+    return replace(manifest, place=f"{shown}:{line}", lines=lines)
 
 
 def _kustomizations(folder: Path, visited: set[Path]) -> Iterator[Object]:
@@ -124,8 +150,11 @@ def _check_links(root: Path) -> None:
             )
 
 
-def _placed(text: bytes, name: str) -> tuple[Manifest, ...]:
-    """The objects in rendered text, each with the template that it comes from."""
+def _placed(text: bytes, root: Path) -> tuple[Manifest, ...]:
+    """The objects in rendered text, each at the place in the template that it comes from if that is
+    a file, else in the text.
+    """
+    name = str(root)
     templates = [
         (text[: match.start()].count(b"\n") + 1, match[1].decode(errors="replace"))
         for match in _SOURCE.finditer(text)
@@ -147,10 +176,20 @@ def _placed(text: bytes, name: str) -> tuple[Manifest, ...]:
         raise InputError(
             [re.sub(rf"^{re.escape(name)}:([0-9]+)", in_file, each) for each in error.errors]
         ) from error
-    return tuple(
-        replace(each, place=f"{source(line)[1]}, line {line} of the rendered text")
-        for each, line in placed
-    )
+    counts: Counter[tuple[str, str]] = Counter()
+    return tuple(_in_template(each, root, source(line)[1], line, counts) for each, line in placed)
+
+
+def _in_template(
+    manifest: Manifest, root: Path, template: str, line: int, counts: Counter[tuple[str, str]]
+) -> Manifest:
+    file = root / template.partition("/")[2]
+    lines = file.read_text(errors="replace").splitlines() if file.is_file() else []
+    first = line_of_template(lines, manifest.kind, counts[template, manifest.kind])
+    counts[template, manifest.kind] += 1
+    if first:
+        return replace(manifest, place=f"{file}:{first}", lines=lines)
+    return replace(manifest, place=f"{template}, line {line} of the rendered text", lines=())
 
 
 @cache

@@ -5,6 +5,7 @@ reaction to rejections.
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
 
 from inferplan.audit.deployed import Deployed
@@ -20,7 +21,6 @@ from inferplan.kube.field_owners import entries
 from inferplan.kube.paths import MISSING, mapping, text_of
 from inferplan.rehearsal.cluster.definitions import await_served
 from inferplan.rehearsal.wait.object_events import Key
-from inferplan.rehearsal.wait.reasons import is_immutable
 
 _RELEASE: Final = "meta.helm.sh/release-name"
 _NAMESPACE: Final = "meta.helm.sh/release-namespace"
@@ -241,22 +241,27 @@ class Rollout:
         return not existed
 
     def _sent(self, manifest: Manifest, key: Key, *, dry_run: bool, existed: bool) -> Object:
-        """The live object; it is deleted and created again if the deployer does that for immutable
-        fields.
+        """The live object; it is deleted and created again if the deployer does that for a rejected
+        update, or for a field.
         """
         before = self.before.manifests.get(key)
         # A three-way merge needs the earlier declaration: {} for a new object.
         old = (before.body if before else {}) if self.deployer.merges else None
-        try:
-            return self.session.apply(manifest, self.deployer.manager, dry_run=dry_run, old=old)
-        except ApiError as error:
-            if not (is_immutable(error) and existed and self.deployer.is_recreated(manifest)):
-                raise
-            if dry_run:
-                return {}
-            self.result.recreated[key] = error.message
-            self._delete(manifest)
-            return self.session.apply(manifest, self.deployer.manager, old=old)
+        field = self.deployer.replaced_field(before, manifest) if existed else ""
+        reason = f"the provider replaces it for a change of {field}" if field else ""
+        if not reason:
+            try:
+                return self.session.apply(manifest, self.deployer.manager, dry_run=dry_run, old=old)
+            except ApiError as error:
+                rejected = error.status in (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.CONFLICT)
+                if not (rejected and existed and self.deployer.is_forced(manifest)):
+                    raise
+                reason = error.message
+        if dry_run:
+            return {}
+        self.result.recreated[key] = reason
+        self._delete(manifest)
+        return self.session.apply(manifest, self.deployer.manager, old=old)
 
     def _delete(self, manifest: Manifest) -> None:
         with contextlib.suppress(

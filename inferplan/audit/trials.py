@@ -42,7 +42,7 @@ _COPIED: Final = (
     ("ResourceClaimTemplate", "resource.k8s.io/v1", "resourceClaims.*.resourceClaimTemplateName"),
     ("ResourceClaim", "resource.k8s.io/v1", "resourceClaims.*.resourceClaimName"),
 )
-"""What a pod names in its namespace: kind, API version and field."""
+"""Objects that a pod names in its namespace: kind, API version and field."""
 # The pods of a trial displace none.
 _SURPLUS: Final = re.compile(
     rf"pod {_NAME}-[0-9]+: |[.,]? (no new claims to deallocate, )?preemption: .*"
@@ -275,7 +275,7 @@ def _judged(change: Change, trial: _Trial) -> Iterator[Finding]:
     same = before is not None and change.same(key, "spec") and not others
     code = "old" if same else "crowded" if trial.is_crowded else "later"
     blamed = blamed_field(trial.reason, manifest, before)
-    words = " beside the pods that run" if trial.is_crowded else ""
+    words = " next to the pods that run" if trial.is_crowded else ""
     reason = f"no pod of this template exists yet, and one that was tried does not start{words}: {trial.reason}"
     yield finding(code, key, blamed, reason, manifest)
     yield from others

@@ -1,4 +1,4 @@
-"""What a simulated cluster accepts and does not try, by name, each with the reason."""
+"""Objects that a simulated cluster accepts and does not try, each with the reason."""
 
 from collections.abc import Iterable
 

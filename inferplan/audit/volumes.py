@@ -23,7 +23,7 @@ _REMEDIES: Final = {
 
 def attached_volumes(change: Change) -> Iterator[Finding]:
     """Workloads whose pods hold a claim of one node on two nodes at once: the second pod waits for
-    the volume, for ever unless the first one ends.
+    the volume, forever unless the first one ends.
     """
     session = change.session
     present = {each["metadata"]["uid"] for each in session.watching.known("Pod")}

@@ -65,6 +65,7 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
     old_values: Sequence[Path] | None = None,
     deployer: str | None = None,
     namespace: str = "default",
+    release: str = "",
     existing: Iterable[Path] = (),
     drain: bool = False,
     policy: str = "critical",
@@ -83,7 +84,8 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
     everything else as kubectl does. New violations of critical rules of the policy pack block, with
     `policy` "block" those of all rules, with "advise" none. `drain` drains every node afterwards.
     `kubernetes` is the version to which the control plane is upgraded over OLD, such as 1.37, built
-    once. `operators` are operators that run, such as keda=2.21. Nothing of the manifests is
+    once. `release` is the name of a chart's release, by default the chart's name; NEW is rendered as
+    an upgrade of it if there is an OLD. `operators` are operators that run, such as keda=2.21. Nothing of the manifests is
     executed.
 
     Raises RequestError if something cannot be read, with file and line; nothing was applied then.
@@ -94,21 +96,34 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
     _check("--deployer", [deployer], DEPLOYERS, "is not a deployer")
     _check("--kubernetes", [target], VERSIONS, "cannot be rehearsed")
     _check("--operator", operators, runnable, "cannot run here")
-    if not re.fullmatch(_NAMESPACE, namespace):
-        raise RequestError(
-            f"--namespace: {namespace!r} is not a name. Use at most 63 lower-case letters, digits"
-            " and hyphens."
-        )
+    for option, name in (("--namespace", namespace), ("--release", release or "release")):
+        if not re.fullmatch(_NAMESPACE, name):
+            raise RequestError(
+                f"{option}: {name!r} is not a name. Use at most 63 lower-case letters, digits and"
+                " hyphens."
+            )
     try:
         node_list, load = read_nodes(nodes)
         after = read_side(
-            new, values=values, namespace=namespace, kubernetes=target, progress=progress
+            new,
+            values=values,
+            namespace=namespace,
+            kubernetes=target,
+            release=release,
+            upgrade=old is not None,
+            progress=progress,
         )
         of_old = values if old_values is None else old_values
         before = (
             after.before
             if old is None
-            else read_side(old, values=of_old, namespace=namespace, progress=progress).manifests
+            else read_side(
+                old,
+                values=of_old,
+                namespace=namespace,
+                release=after.release,
+                progress=progress,
+            ).manifests
         )
         request = Request(
             new=after.manifests,
@@ -126,6 +141,7 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
             limit=timeout,
             target=target,
             operators=tuple(dict.fromkeys(runnable[each] for each in operators)),
+            branches=after.branches,
         )
         base = "an empty cluster" if old is None else str(old)
         result = run_audit(request, progress, say)

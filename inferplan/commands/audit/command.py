@@ -54,6 +54,12 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
     ] = "default",
+    release: Annotated[
+        str,
+        typer.Option(
+            help="Name of the chart's release on both sides; by default the chart's name."
+        ),
+    ] = "",
     existing: Annotated[
         list[Path] | None,
         typer.Option(
@@ -119,6 +125,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
             old_values=old_values,
             deployer=deployer,
             namespace=namespace,
+            release=release,
             existing=existing or (),
             drain=drain,
             policy=policy,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from inferplan.audit.charts import branches, release_of
 from inferplan.audit.documents import read_manifests
 from inferplan.audit.engine_events import is_events, sides_of
 from inferplan.audit.manifest import InputError, Manifest
@@ -28,11 +29,19 @@ from inferplan.workspace.revisions import archive, commit_of, git
 class Side:
     """The `manifests` of one side; `before` are those of the state before it, None unless engine
     events have them.
+
+    `release` is the name of a chart's release, "" for other sources. `branches` are the objects
+    that the chart has at an installation only, or at an upgrade only.
     """
 
     manifests: tuple[Manifest, ...]
     before: tuple[Manifest, ...] | None = None
-    is_chart: bool = False
+    release: str = ""
+    branches: tuple[str, ...] = ()
+
+    @property
+    def is_chart(self) -> bool:
+        return bool(self.release)
 
 
 def read_side(
@@ -41,9 +50,12 @@ def read_side(
     values: Sequence[Path] = (),
     namespace: str = "default",
     kubernetes: str = VERSIONS[0],
+    release: str = "",
+    upgrade: bool = False,
     progress: Progress = silent,
 ) -> Side:
-    """The manifests that `source` names; a chart is rendered for the version `kubernetes`.
+    """The manifests that `source` names; a chart is rendered for the version `kubernetes` as
+    `release`, by default called as the chart is.
 
     Raises InputError with file and line, RehearsalError if Helm cannot be built.
     """
@@ -54,7 +66,13 @@ def read_side(
         )
     if not path.exists() and ":" in str(source):
         read = partial(
-            read_side, values=values, namespace=namespace, kubernetes=kubernetes, progress=progress
+            read_side,
+            values=values,
+            namespace=namespace,
+            kubernetes=kubernetes,
+            release=release,
+            upgrade=upgrade,
+            progress=progress,
         )
         return _of_revision(str(source), read)
     if values and not is_chart(path):
@@ -64,12 +82,23 @@ def read_side(
     if is_chart(path):
         pinned = next(each.version for each in SOURCES if each.name == "kubernetes")
         version = pinned if pinned.startswith(f"v{kubernetes}.") else f"v{kubernetes}.0"
-        side = Side(
-            manifests=render_chart(
-                helm(progress), path, values, namespace=namespace, kubernetes=version
-            ),
-            is_chart=True,
+        release = release or release_of(path)
+        render = partial(
+            render_chart,
+            helm(progress),
+            path,
+            values,
+            namespace=namespace,
+            kubernetes=version,
+            release=release,
         )
+        side = Side(manifests=render(upgrade=upgrade), release=release)
+        if branches(path):
+            names, others = (
+                {f"{each.kind} {each.name}" for each in several}
+                for several in (side.manifests, render(upgrade=not upgrade))
+            )
+            side = replace(side, branches=tuple(sorted(names ^ others)))
     elif is_kustomization(path):
         if (program := shutil.which("kubectl")) is None:
             raise InputError(
