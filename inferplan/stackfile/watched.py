@@ -36,6 +36,9 @@ def watched(spec: StackSettings) -> WatchedStack:
         },
         monthly_usd=None if spec.budget is None else spec.budget.monthly_usd,
         node_prices=list(_node_prices(spec).values()),
+        exporters=()
+        if monitoring is None or monitoring.scrape is None
+        else tuple(monitoring.scrape.exporters),
         runbooks=None
         if monitoring is None or monitoring.rules is None
         else monitoring.rules.runbooks,

@@ -2,7 +2,7 @@
 objectives, and alerts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ _RUNBOOKS = "docs/runbooks"
 @dataclass(frozen=True, kw_only=True)
 class WatchedStack:
     """A stack as rules see it: key versions with their last day, the budget, and the list price of
-    a node with the models of its pool.
+    a node with the models of its pool, and the exporters that the stack scrapes.
     """
 
     namespace: str
@@ -27,6 +27,7 @@ class WatchedStack:
     monthly_usd: int | None
     node_prices: Sequence[tuple[float, Sequence[str]]]
     runbooks: str | None = None
+    exporters: Collection[str] = ()
 
 
 def rule_groups(stack: WatchedStack) -> dict[str, Any]:
@@ -85,6 +86,8 @@ def _alerts(stack: WatchedStack) -> Iterator[Rule]:
         f'{label}="{stack.namespace}"' for label in ("namespace", "exported_namespace")
     )
     for name, row in table("components/monitoring/alerts.toml").items():
+        if row.get("exporter", "") not in ("", *stack.exporters):
+            continue
         page = f"{row['runbook']}.md"
         link = (
             {"runbook": f"{_RUNBOOKS}/{page}"}

@@ -27,7 +27,7 @@ PrometheusUrl = Annotated[
     ),
     checked(_with_port),
 ]
-Exporter: TypeAlias = Literal["keda", "dcgm", "gaudi"]
+Exporter: TypeAlias = Literal["keda", "dcgm", "gaudi", "amd"]
 
 
 class PrometheusLogin(Spec):
@@ -71,7 +71,7 @@ class ScrapeSpec(Spec):
     """
     exporters: dict[Exporter, DnsLabel] = {}
     """Further pods to scrape, each with its namespace: `keda`, `dcgm` (NVIDIA's GPU operator),
-    `gaudi` (Intel's metric exporter).
+    `gaudi` (Intel's metric exporter), `amd` (AMD's device metrics exporter).
     """
 
     @rule

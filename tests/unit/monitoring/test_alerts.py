@@ -53,6 +53,7 @@ STACK = WatchedStack(
     expiries={("team", 1): date(1970, 1, 14)},
     monthly_usd=1000,
     node_prices=[(1.0, ["chat"])],
+    exporters=("amd",),
 )
 
 
@@ -361,7 +362,14 @@ def test_each_metric_that_an_exporter_is_scraped_for_is_read_by_an_alert_or_a_pa
     spec = MonitoringSpec.model_validate(
         {
             "prometheus": {"namespace": "watch", "url": "http://prometheus.watch.svc:9090"},
-            "scrape": {"exporters": {"keda": "keda", "dcgm": "gpu", "gaudi": "habana"}},
+            "scrape": {
+                "exporters": {
+                    "keda": "keda",
+                    "dcgm": "gpu",
+                    "gaudi": "habana",
+                    "amd": "kube-amd-gpu",
+                }
+            },
         }
     )
     monitors = pod_monitors(spec, [], preheats=False)

@@ -42,7 +42,12 @@ def whole(**monitoring):
 @pytest.fixture(scope="module")
 def scraped():
     tracing = {"url": "http://collector.tracing.svc:4318/v1/traces", "percent": 10}
-    exporters = {"keda": "keda", "dcgm": "gpu-operator", "gaudi": "habana-system"}
+    exporters = {
+        "keda": "keda",
+        "dcgm": "gpu-operator",
+        "gaudi": "habana-system",
+        "amd": "kube-amd-gpu",
+    }
     login = {"prometheus": {**PROMETHEUS, "login": {"mode": "basic", "secretName": "prom"}}}
     return whole(
         scrape={"preheats": True, "exporters": exporters},
@@ -138,6 +143,7 @@ def test_exporters_are_scraped_in_their_own_namespace(scraped):
         "exporter-keda": ["keda"],
         "exporter-dcgm": ["gpu-operator"],
         "exporter-gaudi": ["habana-system"],
+        "exporter-amd": ["kube-amd-gpu"],
     }
 
 
