@@ -41,17 +41,25 @@ def unwritable_paths(
     paths of writable volumes.
     """
     volumes = [PurePosixPath(mount) for mount in mounts]
+    homes = [each.path for each in facts.writes if each.env == "HOME"]
     return [
         each
         for each in facts.writes
-        if not any(_place(each, environment).is_relative_to(volume) for volume in volumes)
+        if not any(_place(each, environment, homes).is_relative_to(volume) for volume in volumes)
     ]
 
 
-def _place(written: WrittenPath, environment: Mapping[str, str]) -> PurePosixPath:
-    return PurePosixPath(
-        environment.get(written.env, written.path) if written.env is not None else written.path
-    )
+def _place(
+    written: WrittenPath, environment: Mapping[str, str], homes: Iterable[str]
+) -> PurePosixPath:
+    """Where a program writes: a variable moves a directory, and HOME all directories below it."""
+    path = PurePosixPath(written.path)
+    if written.env is not None and written.env in environment:
+        return PurePosixPath(environment[written.env])
+    for home in homes:
+        if "HOME" in environment and path.is_relative_to(home):
+            return PurePosixPath(environment["HOME"]) / path.relative_to(home)
+    return path
 
 
 def _base(program: str) -> str:

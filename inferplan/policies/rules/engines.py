@@ -16,8 +16,10 @@ from inferplan.policies.engine.rule import (
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import Word
 from inferplan.policies.subjects.serving import (
+    LOGINS,
     engine_containers,
     engine_of,
+    is_open_shell,
     model_of,
     row_of,
     started_engine,
@@ -35,10 +37,6 @@ DEVELOPMENT_VARIABLES = (
 DEVELOPMENT_OPTIONS = re.compile(
     "--(allow-sagemaker|allow-vertex-ai|allowed-local-media-path|enable-custom-logit-processor|enable-prompt-embeds|profiler-config"
     "|share|tool-server|trust-request-chat-template)"
-)
-# Notebooks run what their client sends, and need no token if it is empty.
-OPEN_NOTEBOOK = re.compile(
-    r"--(ServerApp|NotebookApp|IdentityProvider)\.(token|password)=(''|\"\")?"
 )
 # A program in an argument, for example of python3 -c.
 TRUSTING_CODE = re.compile(r"\btrust_remote_code\s*=\s*True\b")
@@ -115,11 +113,13 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
     for field, name, value in settings:
         if re.fullmatch(unsafe, f"{name}={value}"):
             yield violation(field, "enables a development feature")
+        if re.fullmatch(LOGINS, f"{name}={value}") or re.fullmatch(LOGINS, name):
+            yield violation(field, "switches a login off")
+    if is_open_shell(container):
+        yield violation(container.at("image"), "starts a shell for everyone who reaches it")
     for word in container.arguments:
         if word.text in DEBUGGERS:
             yield violation(word.field, "starts a debugger")
-        if OPEN_NOTEBOOK.fullmatch(word.text):
-            yield violation(word.field, "opens a notebook to everyone who reaches it")
     for option, value, word in _options(container):
         # --profiler-config.profiler sets a field of an option that is a map.
         if DEVELOPMENT_OPTIONS.fullmatch(option.partition(".")[0]) and (

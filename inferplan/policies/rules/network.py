@@ -26,8 +26,15 @@ from inferplan.policies.subjects.networks import (
     sides_of,
 )
 from inferplan.policies.subjects.placement import labels_at
-from inferplan.policies.subjects.serving import closed_ports
-from inferplan.policies.subjects.workloads import SERVING_WORKLOADS, engines_of, pods_in, selecting
+from inferplan.policies.subjects.pods import PodTemplate
+from inferplan.policies.subjects.serving import closed_ports, is_keyless
+from inferplan.policies.subjects.workloads import (
+    SERVING_WORKLOADS,
+    engines_of,
+    labels_of,
+    pods_in,
+    selecting,
+)
 
 METADATA = (network("169.254.169.254/32"), network("fd00:ec2::254/128"))
 METADATA_PORT = 80
@@ -223,6 +230,17 @@ def _covers(port: Field, numbers: set[int]) -> bool:
     return low is not None and high is not None and any(low <= each <= high for each in numbers)
 
 
+def _has_service(stack: Stack, pod: PodTemplate) -> bool:
+    services = stack.in_namespace(pod.resource.namespace, "kubernetes:core:Service")
+    labels = labels_of(pod).items()
+    return any_matching(
+        services,
+        lambda each: (
+            bool(selector := labels_at(each.at("spec", "selector"))) and selector.items() <= labels
+        ),
+    )
+
+
 @stack_rule
 def stack_require_policy_before_models(stack: Stack, _: Parameters) -> Violations:
     judged: set[str] = set()
@@ -242,8 +260,27 @@ def stack_require_policy_before_models(stack: Stack, _: Parameters) -> Violation
                             if _covers(port, closed_ports(pod))
                         )
         with stack.unreadable:
-            selected = selecting(stack, NETWORK_POLICY, pod, "spec", "podSelector")
+            selected = list(selecting(stack, NETWORK_POLICY, pod, "spec", "podSelector"))
             if not any_matching(selected, lambda policy: "Ingress" in sides_of(policy)):
                 yield violation(
                     pod.resource.at("metadata", "name"), "has no network policy for ingress"
                 )
+            elif any(map(is_keyless, pod.servers)):
+                yield from _unnamed_clients(stack, pod, selected)
+
+
+def _unnamed_clients(stack: Stack, pod: PodTemplate, policies: list[Resource]) -> Violations:
+    """The ways to a server without a key that name no pods. The default deny names none: another
+    policy that opens the port later would open the server to all. Workers with accelerators that
+    join another server have no Service.
+    """
+    rules = [rule for policy in policies for rule in policy.select("spec", "ingress", "*")]
+    if not rules and (not pod.demand or _has_service(stack, pod)):
+        yield violation(
+            pod.resource.at("metadata", "name"),
+            "takes no key, and no network policy names its clients",
+        )
+    for peer in (peer for rule in rules for peer in rule.at("from").each()):
+        named = not peer.at("ipBlock").absent or is_narrow(peer.at("podSelector"))
+        if not named and is_narrow(peer.at("namespaceSelector")):
+            yield violation(peer, "lets a whole namespace reach a model without a key")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import Any
 
 from inferplan.policies.engine.fields import Field
@@ -17,7 +18,13 @@ _ENGINES: Mapping[str, Mapping[str, Any]] = {
 }
 WRITTEN: str = _TABLE["written"]
 TUNNELS: str = _TABLE["tunnels"]
+TUNNEL_COMMANDS: str = _TABLE["tunnelCommands"]
+LOGINS: str = _TABLE["logins"]
+_LOOPBACK = re.compile(r"(https?://)?(127\.[0-9.]+|localhost|\[?::1\]?)(:[0-9]+)?")
+_HOSTS = ("--host", "-H", "--listen", "--ip", "--address", "--http-address", "--server-name")
+_WEIGHTS = re.compile(r"(?i)/\S+\.(gguf|safetensors|onnx|engine|plan|ggml|mlmodel|tflite)")
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+_UNNAMED = "unnamed"
 # No server has this name.
 _NONE = r"(?!)"
 
@@ -29,7 +36,36 @@ def engine_of(container: Container) -> str:
     texts = _texts(container)
     named = next((name for name in _ENGINES if _names(name, texts)), "")
     named = named or next((name for name in _ENGINES if _is(name, container)), "")
-    return named or _answering(container)
+    return named or _answering(container) or (_UNNAMED if _reads_weights(container) else "")
+
+
+def _reads_weights(container: Container) -> bool:
+    """True if a container with ports names a folder of models or a file with weights."""
+    return container.at("ports").has_items and (
+        (container.option(*_TABLE["folders"]) or "").startswith("/")
+        or any(_WEIGHTS.fullmatch(word.rpartition("=")[2]) for word in container.words)
+    )
+
+
+def is_keyless(container: Container) -> bool:
+    """True if clients of other pods reach a server that takes no key, so only the network protects
+    it. Raises FieldError.
+    """
+    engine, hosts = engine_of(container), (container.option(each) for each in _HOSTS)
+    address = next(filter(None, hosts), "") or "".join(
+        each.at("value").text() for each in container.variables("(OLLAMA|LLAMA_ARG)_HOST")
+    )
+    row = _ENGINES.get(engine, {})
+    own_key = any(
+        each.at("valueFrom", "secretKeyRef", "name").text()
+        for each in container.variables(r"\w*(KEY|TOKEN|PASSWORD)")
+    )
+    return (
+        (bool(engine) or container.accelerated)
+        and not ({"variables", "options", "fronts"} & row.keys())
+        and not (own_key and engine in ("", _UNNAMED))
+        and not _LOOPBACK.fullmatch(address)
+    )
 
 
 def _answering(container: Container) -> str:
@@ -64,6 +100,17 @@ def _is(name: str, container: Container) -> bool:
     return container.at("command").absent or serves
 
 
+def is_open_shell(container: Container) -> bool:
+    """True if the container starts a program that runs what any client sends."""
+    texts, names = _texts(container), {*container.environment()}
+    names |= {name for _, name, _ in container.options}
+    return any(
+        any(re.fullmatch(program, text) for text in texts)
+        and not any(re.fullmatch(login, name) for name in names)
+        for program, login in _TABLE["shells"].items()
+    )
+
+
 def started_engine(container: Container) -> str:
     """The engine that the container starts. A follower only joins an engine that another pod
     starts.
@@ -76,9 +123,10 @@ def started_engine(container: Container) -> str:
 
 def _texts(container: Container) -> tuple[str, ...]:
     """The words of the command line, and pairs of them: `serve` alone is the name of many programs,
-    and `serve run` is Ray's.
+    and `serve run` is Ray's; of a script also its folder.
     """
     words = [word.rpartition("/")[2] for word in container.words]
+    words += [PurePosixPath(each).parent.name for each in container.words if each.endswith(".py")]
     return (*words, *map(" ".join, pairwise(words)))
 
 
