@@ -52,7 +52,7 @@ def unwritable_paths(
 def _place(
     written: WrittenPath, environment: Mapping[str, str], homes: Iterable[str]
 ) -> PurePosixPath:
-    """Where a program writes: a variable moves a directory, and HOME all directories below it."""
+    """The place of a directory: its variable moves it, and HOME moves all directories below it."""
     path = PurePosixPath(written.path)
     if written.env is not None and written.env in environment:
         return PurePosixPath(environment[written.env])

@@ -7,7 +7,7 @@ from inferplan.hardware.machines import ec2_devices
 from inferplan.kube.names import HUGEPAGES, RESOURCE_VENDORS, vendor_of
 from inferplan.kube.pod_templates import RAY_CLUSTERS
 from inferplan.policies.engine.fields import Field
-from inferplan.policies.engine.resource import Resource, Stack, objects
+from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import (
     Parameters,
     Violations,
@@ -16,6 +16,7 @@ from inferplan.policies.engine.rule import (
     violation,
     violations,
 )
+from inferplan.policies.subjects.placement import UNLIMITED, eks_accelerators
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.serving import row_of, started_engine
 from inferplan.policies.subjects.workloads import copies_of, group_size_of, pods_of
@@ -55,14 +56,40 @@ def accelerator_disallow_in_preheat(pod: PodTemplate, parameters: Parameters) ->
         )
 
 
-@resource_rule(objects("kubernetes:karpenter.sh:NodePool"))
-def accelerator_require_pool_taint(pool: Resource, _: Parameters) -> Violations:
-    template = pool.at("spec", "template", "spec")
-    if _grows_accelerators(pool, template) and not any(
-        each.at("effect").text() in ("NoSchedule", "NoExecute")
-        for each in template.at("taints").each()
-    ):
-        yield violation(template.at("taints"), "keeps no pod without accelerators away")
+@stack_rule
+def accelerator_require_pool_taint(stack: Stack, _: Parameters) -> Violations:
+    problem = "keeps no pod without accelerators away"
+    open_to_all = False
+    for pool in stack.of("kubernetes:karpenter.sh:NodePool"):
+        with stack.unreadable:
+            template = pool.at("spec", "template", "spec")
+            if _is_tainted(template.at("taints")):
+                continue
+            if _grows_accelerators(pool, template):
+                yield violation(template.at("taints"), problem)
+            else:
+                keys = [each.at("key").text() for each in template.at("requirements").each()]
+                open_to_all |= any(
+                    key.endswith(("instance-type", "instance-family", "instance-category"))
+                    for key in keys
+                )
+    bare: list[Field] = []
+    for group in stack.of("aws:eks:NodeGroup"):
+        with stack.unreadable:
+            if not _is_tainted(group.at("taints")):
+                accelerators = eks_accelerators(stack, group)
+                if accelerators and accelerators != UNLIMITED:
+                    bare.append(group.at("taints"))
+                else:
+                    open_to_all = True
+    # The only group of a small cluster runs the system's pods too.
+    if open_to_all:
+        yield from (violation(each, problem) for each in bare)
+
+
+def _is_tainted(taints: Field) -> bool:
+    effects = {each.at("effect").text().replace("_", "").lower() for each in taints.each()}
+    return not effects.isdisjoint(("noschedule", "noexecute"))
 
 
 def _grows_accelerators(pool: Resource, template: Field) -> bool:

@@ -8,6 +8,7 @@ from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.iam.arns import is_wild
 from inferplan.policies.iam.documents import GRANTS, Statement, document_of, statements
+from inferplan.policies.subjects.tables import fields_of
 from inferplan.tables import table
 
 ROLE, ECR = "aws:iam:Role", "aws:ecr:RepositoryPolicy"
@@ -34,10 +35,9 @@ def aws_restrict_other_accounts(stack: Stack, parameters: Parameters) -> Violati
             elif resource.kind in GRANTS.kinds and own:
                 yield from _granted(resource, own)
         with stack.unreadable:
-            for field in (
-                resource.select(*path.split(".")) if (path := _receiver(resource, own)) else ()
-            ):
-                if _is_other(field.text(), own):
+            for field in fields_of(resource, path) if (path := _receiver(resource, own)) else ():
+                made_here = field.unknown and resource.property_dependencies
+                if not made_here and _is_other(field.text(), own):
                     yield violation(field, "gives data or access to another account")
 
 
@@ -67,24 +67,27 @@ def _own_accounts(stack: Stack, trusted: list[str]) -> set[str]:
     """The accounts in the settings, or those of the provider, or the account of most ARNs of the
     stack; none if that is not clear.
     """
-    others = table("policies/rules/aws_access.toml")["receivers"]
+    access = table("policies/rules/aws_access.toml")
     allowed: set[str] = set()
     counts: Counter[str] = Counter()
+    # A principal may be of another account. It counts where nothing else names an account.
+    principals: Counter[str] = Counter()
     for resource in stack:
         if resource.type == "pulumi:providers:aws":
             with stack.unreadable:
                 allowed |= set(
                     re.findall(r"[0-9]{12}", str(resource.inputs.get("allowedAccountIds", "")))
                 )
-        elif resource.kind.startswith(("aws:", "kubernetes:")) and resource.kind not in others:
+        elif resource.kind.startswith(("aws:", "kubernetes:")) and (
+            resource.kind not in access["receivers"]
+        ):
             # The grantee may be another account, but the key is the stack's own.
-            inputs = (
-                resource.inputs.get("keyId")
-                if resource.kind == "aws:kms:Grant"
-                else resource.inputs
-            )
-            counts.update(match.group(1) for text in _texts(inputs) if (match := _ARN.match(text)))
-    first, second = [*counts.most_common(2), ("", 0), ("", 0)][:2]
+            is_grant = resource.kind == "aws:kms:Grant"
+            inputs = resource.inputs.get("keyId") if is_grant else resource.inputs
+            weak = resource.kind in access["principals"] and not is_grant
+            place = principals if weak else counts
+            place.update(match.group(1) for text in _texts(inputs) if (match := _ARN.match(text)))
+    first, second = [*(counts or principals).most_common(2), ("", 0), ("", 0)][:2]
     clear = {first[0]} if first[1] > second[1] else set()
     return set(trusted) | (allowed or clear)
 

@@ -14,6 +14,7 @@ from inferplan.policies.engine.rule import (
     stack_rule,
     violation,
 )
+from inferplan.policies.rules.fetched import fetched_code
 from inferplan.policies.subjects.networks import NETWORK_POLICY, blocks_of, cover_internet
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import image_of
@@ -287,11 +288,15 @@ def pod_disallow_piped_programs(container: Container, _: Parameters) -> Violatio
     if not piped and is_piped(" ".join(each.text() for each in words)):
         piped = [container.at("command" if not container.at("command").absent else "args")]
     yield from (violation(each, "runs a program that it downloads") for each in piped)
+    yield from fetched_code(container)
 
 
 def is_piped(text: str) -> bool:
     """True if a shell or an interpreter runs what the command in `text` downloads."""
+    rows = table("policies/rules/connections.toml")
+    checked = re.search(rows["fetched"]["pinned"], text) is not None
     return any(
         re.search(pattern, text)
-        for pattern in table("policies/rules/connections.toml")["piped"].values()
+        for name, pattern in rows["piped"].items()
+        if not (checked and name in rows["pipedFiles"])
     )

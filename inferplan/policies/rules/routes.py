@@ -15,10 +15,9 @@ from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.subjects.kserve import INFERENCE_SERVICE, LLM_SERVICE
 from inferplan.policies.subjects.placement import labels_at
-from inferplan.policies.subjects.pods import PodTemplate
-from inferplan.policies.subjects.programs import image_of
-from inferplan.policies.subjects.serving import TUNNELS, server_keys
-from inferplan.policies.subjects.workloads import engines_of, labels_of
+from inferplan.policies.subjects.pods import PODS, Container, PodTemplate
+from inferplan.policies.subjects.serving import is_tunnel, server_keys
+from inferplan.policies.subjects.workloads import engines_of, labels_of, pods_of
 
 INGRESS = "kubernetes:networking.k8s.io:Ingress"
 _API = "kubernetes:gateway.networking.k8s.io"
@@ -47,6 +46,11 @@ OTHER_ROUTES = re.compile(
     r"|route\.openshift\.io:Route|apisix\.apache\.org:Apisix\w*|configuration\.konghq\.com:(TCP|UDP)Ingress|k8s\.nginx\.org:VirtualServer\w*"
     r"|getambassador\.io:(TCP)?Mapping|gateway\.(solo|kgateway)\.\w+:\w+)"
 )
+# A host of the cluster, or of the pod itself, with a scheme or a port.
+_HOST = re.compile(
+    r"://[a-z0-9-]+(?:[.][\w.-]*svc\b[\w.]*)?(?=[:/\s]|\Z)|(?<=[:\s])[a-z][a-z0-9-]*:[0-9]"
+)
+_WORD = re.compile(r"[a-z0-9][a-z0-9-]*")
 BACKENDS = ("name", "host", "service", "serviceName", "backend")
 TARGETS = ("kubernetes:core:Service", "kubernetes:inference.networking.k8s.io:InferencePool")
 
@@ -73,13 +77,30 @@ def stack_require_gateway_before_models(stack: Stack, _: Parameters) -> Violatio
 
 
 def _tunnels(stack: Stack, engines: list[PodTemplate]) -> Violations:
-    """Programs next to an engine that open a way from the internet to its port."""
-    for pod in engines:
+    """Programs that open a way from the internet: next to an engine, or in another pod, unless they
+    name only Services that are not of models.
+    """
+    pods, beside = _Pods(engines), {pod.resource.urn for pod in engines}
+    models: set[str] = set()
+    for service in stack.of(TARGETS[0]):
+        with stack.unreadable:
+            if any(True for _ in pods.behind(service)):
+                models.add(service.object_name)
+    for pod in pods_of(stack, *sorted(PODS.kinds)):
         with stack.unreadable:
             for container in pod.containers:
-                names = [image_of(container.at("image")).base, *container.words]
-                if any(re.fullmatch(TUNNELS, name.rpartition("/")[2]) for name in names):
+                if is_tunnel(container) and (
+                    pod.resource.urn in beside or (models and _leads_to(container, models))
+                ):
                     yield violation(container.field, "opens a tunnel from the internet to a model")
+
+
+def _leads_to(container: Container, models: set[str]) -> bool:
+    """True if a command line names one of the Services `models`, or no host of the cluster: then
+    the tunnel may lead to any of them.
+    """
+    text = " ".join(container.words)
+    return not models.isdisjoint(_WORD.findall(text)) or not _HOST.search(text)
 
 
 def _other_controllers(stack: Stack, operator_services: set[str], pods: _Pods) -> Violations:

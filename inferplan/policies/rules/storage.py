@@ -1,8 +1,9 @@
 """Volumes, storage classes and mounts of model stores."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 
+from inferplan.kube.pod_templates import RUN_TO_END
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack, objects
 from inferplan.policies.engine.rule import (
@@ -14,8 +15,8 @@ from inferplan.policies.engine.rule import (
     violations,
 )
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
-from inferplan.policies.subjects.serving import WRITTEN, folder_of
-from inferplan.policies.subjects.workloads import claims_of, engines_of
+from inferplan.policies.subjects.serving import WRITTEN, engine_containers, folder_of
+from inferplan.policies.subjects.workloads import claims_of, engines_of, pods_of
 
 VOLUME = "kubernetes:core:PersistentVolume"
 RESTRICTED_TYPES = frozenset(
@@ -71,6 +72,48 @@ def stack_require_read_only_weights(stack: Stack, _: Parameters) -> Violations:
     for pod in engines_of(stack):
         with stack.unreadable:
             yield from _named_weights(pod)
+    yield from _other_writers(stack)
+
+
+def _other_writers(stack: Stack) -> Violations:
+    """The volumes with weights that a server names, in pods that run and serve no model, and those
+    that another container of the server's pod can write.
+    """
+    served: dict[tuple[str, str], set[str]] = {}
+    servers: set[str] = set()
+    for pod in engines_of(stack):
+        servers.add(pod.resource.urn)
+        with stack.unreadable:
+            for claim, folder in _served(pod):
+                served.setdefault(claim, set()).add(folder)
+    for pod in pods_of(stack, *sorted(PODS.kinds - RUN_TO_END)) if served else ():
+        with stack.unreadable:
+            others = pod.containers
+            if pod.resource.urn in servers:
+                engines = {each.field.path for each in engine_containers(pod)}
+                others = tuple(each for each in pod.running if each.field.path not in engines)
+            for claim, volume in _volumes_with_claims(pod, served.keys()):
+                folders = _folders(volume, others, read_only=False)
+                if any(_overlap(one, other) for one in folders for other in served[claim]):
+                    yield violation(
+                        volume, "contains the weights of a server, and another program can write it"
+                    )
+
+
+def _served(pod: PodTemplate) -> Iterator[tuple[tuple[str, str], str]]:
+    """Each claim with a model that a server names, and the folder of it that the server mounts.
+    Raises FieldError.
+    """
+    claims = {
+        volume.at("name").text(): volume.at("persistentVolumeClaim", "claimName").text()
+        for volume in pod.at("volumes").each()
+    }
+    for container in engine_containers(pod):
+        model = PurePosixPath(folder_of(container))
+        for mount in container.at("volumeMounts").each():
+            claim = claims.get(mount.at("name").text())
+            if claim and model.is_relative_to(mount.at("mountPath").text()):
+                yield (pod.resource.namespace, claim), mount.at("subPath").text().strip("/")
 
 
 def _named_weights(pod: PodTemplate) -> Violations:
@@ -99,7 +142,7 @@ def _named_weights(pod: PodTemplate) -> Violations:
 
 
 def _volumes_with_claims(
-    pod: PodTemplate, claims: set[tuple[str, str]]
+    pod: PodTemplate, claims: Collection[tuple[str, str]]
 ) -> Iterator[tuple[tuple[str, str], Field]]:
     """The volumes of a pod that use one of `claims`, each with its claim. Raises FieldError."""
     namespace = pod.resource.namespace

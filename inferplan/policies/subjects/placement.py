@@ -25,7 +25,7 @@ _EKS_EFFECTS = {
 _ADDED_LABELS = re.compile(
     r"([a-z.-]+\.)?(kubernetes\.io|k8s\.io|k8s\.aws|eks\.amazonaws\.com|nvidia\.com|intel\.com|amd\.com|karpenter\.sh)/"
 )
-_UNLIMITED = dict.fromkeys(RESOURCE_VENDORS.values(), math.inf)
+UNLIMITED = dict.fromkeys(RESOURCE_VENDORS.values(), math.inf)
 # Taints that Kubernetes and the cloud's controller add while a node starts, fails or drains.
 # https://kubernetes.io/docs/reference/labels-annotations-taints/, read 2026-11.
 _LIFECYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
@@ -81,7 +81,7 @@ def nodes_of(stack: Stack) -> Iterator[Node]:
     counts as suitable.
     """
     for each in stack.of("kubernetes:core:Node"):
-        labels, taints, accelerators = None, (), _UNLIMITED
+        labels, taints, accelerators = None, (), UNLIMITED
         with stack.unreadable:
             labels = labels_at(each.at("metadata", "labels"))
             taints = tuple(
@@ -93,14 +93,14 @@ def nodes_of(stack: Stack) -> Iterator[Node]:
             accelerators = _allocatable(each)
         yield Node(labels, taints, accelerators)
     for group in stack.of("aws:eks:NodeGroup"):
-        labels, taints, accelerators, size = None, (), _UNLIMITED, None
+        labels, taints, accelerators, size = None, (), UNLIMITED, None
         with stack.unreadable:
             labels, taints = (
                 labels_at(group.at("labels")),
                 tuple(map(_taint, group.at("taints").each())),
             )
         with stack.unreadable:
-            accelerators = _eks_accelerators(stack, group)
+            accelerators = eks_accelerators(stack, group)
         with stack.unreadable:
             size = group.at("scalingConfig", "maxSize").number() or 0
         yield from _copies(Node(labels, taints, accelerators), size)
@@ -109,7 +109,7 @@ def nodes_of(stack: Stack) -> Iterator[Node]:
 
 
 def _karpenter_nodes(stack: Stack, pool: Resource) -> list[Node]:
-    labels, taints, accelerators, size = None, (), _UNLIMITED, None
+    labels, taints, accelerators, size = None, (), UNLIMITED, None
     template = pool.at("spec", "template")
     with stack.unreadable:
         requirements = {
@@ -153,12 +153,14 @@ def _taint(taint: Field) -> Field:
     )
 
 
-def _eks_accelerators(stack: Stack, group: Resource) -> dict[str, float]:
+def eks_accelerators(stack: Stack, group: Resource) -> dict[str, float]:
     # A node group for a capacity block has its instance type in the launch template.
+    name = group.at("launchTemplate", "name")
     templates = [
         each
-        for urn in group.dependencies
-        if (each := stack.by_urn(urn)) and each.kind == "aws:ec2:LaunchTemplate"
+        for each in stack.of("aws:ec2:LaunchTemplate")
+        if each.urn in group.dependencies
+        or (not name.unknown and name.text() and each.at("name").text() == name.text())
     ]
     types = group.at("instanceTypes").texts() or [
         each.at("instanceType").text() for each in templates if each.at("instanceType").text()
@@ -174,7 +176,7 @@ def _accelerators_of_types(types: Sequence[str], *, nvidia: bool = False) -> dic
     if nvidia and (not devices or None in devices):
         return {"nvidia": math.inf}
     if None in devices:
-        return dict(_UNLIMITED)
+        return dict(UNLIMITED)
     counts: dict[str, float] = {}
     for resource, count in filter(None, devices):
         if vendor := vendor_of(resource):

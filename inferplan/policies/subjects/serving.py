@@ -17,8 +17,6 @@ _ENGINES: Mapping[str, Mapping[str, Any]] = {
     name: row for name, row in _TABLE.items() if isinstance(row, dict) and "program" in row
 }
 WRITTEN: str = _TABLE["written"]
-TUNNELS: str = _TABLE["tunnels"]
-TUNNEL_COMMANDS: str = _TABLE["tunnelCommands"]
 LOGINS: str = _TABLE["logins"]
 _LOOPBACK = re.compile(r"(https?://)?(127\.[0-9.]+|localhost|\[?::1\]?)(:[0-9]+)?")
 _HOSTS = ("--host", "-H", "--listen", "--ip", "--address", "--http-address", "--server-name")
@@ -98,6 +96,14 @@ def _is(name: str, container: Container) -> bool:
     # A container without accelerators and ports that runs another command only pulls the image.
     serves = container.accelerated or container.at("ports").has_items
     return container.at("command").absent or serves
+
+
+def is_tunnel(container: Container) -> bool:
+    """True if the image or a program of a container opens a way from the internet."""
+    names = (image_of(container.at("image")).base, *container.words)
+    return any(re.fullmatch(_TABLE["tunnels"], name.rpartition("/")[2]) for name in names) or bool(
+        re.search(_TABLE["tunnelCommands"], " ".join(container.words))
+    )
 
 
 def is_open_shell(container: Container) -> bool:

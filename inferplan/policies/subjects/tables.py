@@ -121,12 +121,12 @@ def violations_of(rows: Iterable[Row], part: Part) -> Violations:
                 if all(
                     _is_one_of(field, values)
                     for path, values in row.get("when", {}).items()
-                    for field in _fields(each, path)
+                    for field in fields_of(each, path)
                 ):
                     fields = (
                         field
                         for path in row.get("paths") or [row["path"]]
-                        for field in _fields(each, path)
+                        for field in fields_of(each, path)
                     )
                     yield from (
                         violation(field, row["problem"])
@@ -145,7 +145,7 @@ def _is_one_of(field: Field, values: list[str]) -> bool:
     return bool(set(_texts(field)) & set(values)) if values else not field.value
 
 
-def _fields(part: Part, path: str) -> Iterable[Field]:
+def fields_of(part: Part, path: str) -> Iterable[Field]:
     first, *rest = (key.replace("\\.", ".") for key in _DOT.split(path))
     return _below(part.at(), rest[0]) if first == "**" else part.select(first, *rest)
 
