@@ -16,13 +16,20 @@ from inferplan.policies.engine.rule import (
 )
 from inferplan.policies.rules.fetched import fetched_code
 from inferplan.policies.subjects.networks import NETWORK_POLICY, blocks_of, cover_internet
-from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
+from inferplan.policies.subjects.pods import (
+    CONTAINERS,
+    PODS,
+    Container,
+    PodTemplate,
+    pod_subject,
+)
 from inferplan.policies.subjects.programs import image_of
 from inferplan.policies.subjects.serving import model_of
 from inferplan.policies.subjects.tables import entries_below
 from inferplan.policies.subjects.workloads import selected
 from inferplan.tables import table
 
+_PROVIDER = "pulumi:providers:kubernetes"
 _HOOKS = ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe")
 
 CONFIG_MAP, SECRET = "kubernetes:core:ConfigMap", "kubernetes:core:Secret"
@@ -243,7 +250,7 @@ _ANY_OBJECT = Subject(
     frozenset([CONFIG_MAP]),
     lambda resource: (resource,),
     also=lambda resource: (
-        resource.kind.startswith("kubernetes:")
+        resource.kind.startswith(("kubernetes:", _PROVIDER))
         and resource.kind != SECRET
         and resource.kind not in PODS.kinds
     ),
@@ -252,6 +259,10 @@ _ANY_OBJECT = Subject(
 
 @resource_rule(_ANY_OBJECT)
 def object_require_verified_tls(object_: Resource, _: Parameters) -> Violations:
+    kubeconfig = object_.at("kubeconfig") if object_.kind == _PROVIDER else Field(None)
+    # An update makes the kubeconfig of a new cluster.
+    if not kubeconfig.unknown and _is_unverified(kubeconfig.text()):
+        yield violation(kubeconfig, "disables the verification of certificates")
     if object_.kind == CONFIG_MAP:
         files = (field for _name, field in object_.at("data").entries())
         yield from (
@@ -279,8 +290,34 @@ def _switches_off(key: str, value: str) -> bool:
     return any(value == off and re.fullmatch(pattern, name) for pattern, off in fields.items())
 
 
-@resource_rule(CONTAINERS)
-def pod_disallow_piped_programs(container: Container, _: Parameters) -> Violations:
+_SCRIPT = re.compile(
+    r"(?i)(.*\.(sh|bash|py|pl)|.*(entrypoint|start|run|init|setup|install)[\w-]*)\Z"
+)
+_COMMANDS = pod_subject(
+    "commands",
+    lambda resource: (resource,) if resource.kind == CONFIG_MAP else resource.parts(CONTAINERS),
+    CONFIG_MAP,
+)
+
+
+@resource_rule(_COMMANDS)
+def pod_disallow_piped_programs(part: Container | Resource, _: Parameters) -> Violations:
+    if isinstance(part, Resource):
+        scripts = (
+            each
+            for name, each in part.at("data").entries()
+            if _SCRIPT.match(name) or each.text().startswith("#!")
+        )
+        yield from (
+            violation(each, "runs a program that it downloads")
+            for each in scripts
+            if is_piped(each.text())
+        )
+    else:
+        yield from _piped(part)
+
+
+def _piped(container: Container) -> Violations:
     hooks = (text for name in _HOOKS for text in container.at(name).texts_below())
     words = (*container.at("command").each(), *container.at("args").each())
     piped = [each for each in (*words, *hooks) if is_piped(each.text())]

@@ -107,6 +107,7 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
         *(
             (entry, name, entry.at("value").text())
             for name, entry in container.environment().items()
+            if entry.at("valueFrom").absent
         ),
         *((word.field, name, value) for word, name, value in container.options),
     ]
