@@ -84,7 +84,7 @@ def explain(path: str) -> list[Key]:
             close = get_close_matches(step, known, n=1)
             guess = f" Did you mean {walked}{close[0]}?" if close else ""
             raise RequestError(
-                f"{walked}{step} is no key of stack files.{guess} Allowed here: {', '.join(known) or 'nothing'}"
+                f"{walked}{step} is not a key of stack files.{guess} Allowed here: {', '.join(known) or 'nothing'}"
             )
         walked += f"{step}."
     return _merged(path, places)
@@ -128,7 +128,7 @@ def _refs(field: dict[str, Any]) -> Iterator[str]:
 
 
 def _named(field: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what stands below the user's own names, or below the positions of a list."""
+    """Yield the values of a mapping of names, or of a list."""
     for _, each in _branches(field):
         yield from each.get("patternProperties", {}).values()
         for key in ("additionalProperties", "items"):

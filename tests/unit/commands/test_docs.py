@@ -105,7 +105,7 @@ def test_kinds_with_another_meaning_are_told_apart():
     [
         ("models.wieghts", "Did you mean models.weights?"),
         ("nodePool", "Did you mean nodePools?"),
-        ("models.chat.weights.rev.x", "models.chat.weights.rev is no key"),
+        ("models.chat.weights.rev.x", "models.chat.weights.rev is not a key"),
         ("", "A key is missing"),
     ],
 )
