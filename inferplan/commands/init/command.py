@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -63,56 +64,68 @@ def command(
     """
     check_folder(folder)
     package = wheel_of(wheel)
-    default = Answers()
-    place = where or _ask(
-        "where do the models run",
-        default.where,
-        {name: row["title"] for name, row in PLACES.items()},
-    )
-    if place not in PLACES:
-        raise RequestError(f"--where: {place!r} is unknown. Use {', '.join(PLACES)}")
-    accelerator = accelerator or _ask(
-        "accelerator",
-        default.accelerator,
-        {each: "none, CPU only" if each == NO_ACCELERATOR else "" for each in choices(place)},
-    )
-    answers = Answers(
-        where=place,
-        accelerator=accelerator,
-        model=model
-        or _ask(
-            "model",
-            CPU_MODEL if accelerator == NO_ACCELERATOR else default.model,
-            dict.fromkeys(MODELS, "")
-            | {"owner/name@commit:size": "of a repository on Hugging Face"},
-        ),
-        consumers=tuple(
-            consumers
-            or _ask("who may call it, separated by commas", ",".join(default.consumers), {})
-            .replace(",", " ")
-            .split()
-        ),
-    )
+    answers = Answers()
+    if where is None:
+        places = {name: row["title"] for name, row in PLACES.items()}
+        answers = _ask(answers, "where", "where do the models run", places)
+    else:
+        answers = replace(answers, where=where)
+    if accelerator is None and answers.where in PLACES:
+        names = {
+            each: "none, CPU only" if each == NO_ACCELERATOR else ""
+            for each in choices(answers.where)
+        }
+        answers = _ask(answers, "accelerator", "accelerator", names)
+    elif accelerator is not None:
+        answers = replace(answers, accelerator=accelerator)
+    if answers.accelerator == NO_ACCELERATOR:
+        answers = replace(answers, model=CPU_MODEL)
+    if consumers:
+        answers = replace(answers, consumers=tuple(consumers))
+    else:
+        answers = _ask(answers, "consumer", "who may call it, separated by commas", {})
+    if model is None:
+        models = dict.fromkeys(MODELS, "") | {
+            "owner/name@commit:size": "of a repository on Hugging Face"
+        }
+        answers = _ask(answers, "model", "model", models)
+    else:
+        answers = replace(answers, model=model)
+    on_cpus, simulated = answers.accelerator == NO_ACCELERATOR, answers.where == "local"
     new = make_repository(folder, answers, package)
     if as_json:
         show_json({"folder": str(new.folder), "stack": new.stack, "files": list(new.files)})
     else:
-        _print(new, simulated=place == "local", on_cpus=accelerator == NO_ACCELERATOR)
+        _print(new, simulated=simulated, on_cpus=on_cpus)
         if package is None:
             print("  # add the wheel of inferplan by its SHA-256: requirements.txt says how")
 
 
-def _ask(question: str, default: str, allowed: dict[str, str]) -> str:
+def _ask(answers: Answers, option: str, question: str, allowed: dict[str, str]) -> Answers:
+    """Return `answers` with that to `question`, which is asked until it is right; the default
+    without a terminal.
+    """
     if not sys.stdin.isatty():
-        return default
+        return answers
     for name, text in allowed.items():
         print(f"  {name}{f'  {text}' if text else ''}")
-    try:
-        return input(f"{question} [{default}]: ").strip() or default
-    except EOFError:
-        raise RequestError(
-            "the input ended and nothing was written. Repeat the command, or answer with options"
-        ) from None
+    field = "consumers" if option == "consumer" else option
+    default = getattr(answers, field)
+    shown = ",".join(default) if field == "consumers" else default
+    while True:
+        try:
+            typed = input(f"{question} [{shown}]: ").strip() or shown
+        except EOFError:
+            raise RequestError(
+                "the input ended and nothing was written. Repeat the command, or answer with"
+                " options"
+            ) from None
+        names = tuple(typed.replace(",", " ").split())
+        tried = replace(answers, **{field: names if field == "consumers" else typed})
+        problems = [text for what, text in tried.problems() if what == option]
+        if not problems:
+            return tried
+        print("\n".join(f"  {each.removesuffix('.')}." for each in problems))
 
 
 def _print(new: NewRepository, *, simulated: bool, on_cpus: bool) -> None:

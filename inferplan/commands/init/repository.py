@@ -41,6 +41,7 @@ _MODEL = re.compile(
     r"(?P<repository>[\w.-]+/(?P<name>[\w.-]+))@(?P<revision>[0-9a-f]{40}):(?P<size>\S+)"
 )
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
+_NAME_RULE = "at most 40 lowercase letters, digits and hyphens, starting with a letter"
 # Room for activations and the cache of attention, and the part of the memory that engines take by
 # default.
 _FACTOR, _SHARE = 1.15, 0.9
@@ -59,36 +60,48 @@ class Answers:
     model: str = "qwen-3-8b"
     consumers: tuple[str, ...] = ("chat",)
 
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield the option and the error of every wrong answer."""
+        if self.where not in PLACES:
+            yield "where", f"{self.where!r} is unknown. Use {', '.join(PLACES)}"
+            return
+        size = self._size()
+        try:
+            self._shape(0)
+        except ValueError as error:
+            yield "accelerator", str(error)
+        else:
+            if size is not None:
+                try:
+                    self._shape(size)
+                except ValueError as error:
+                    yield "model", f"{self.model}: {error}"
+        if size is None:
+            remedy = "The commit is in: git ls-remote https://huggingface.co/OWNER/NAME HEAD"
+            ways = f"{', '.join(MODELS)}, or owner/name@commit:size, such as 17Gi"
+            yield "model", f"{self.model!r} is unknown. Use {ways}. {remedy}"
+        for each in self.consumers:
+            if not _NAME.fullmatch(each):
+                yield "consumer", f"{each!r} is not a name. Use {_NAME_RULE}"
+
+    def _match(self) -> re.Match[str] | None:
+        return _MODEL.fullmatch(MODELS.get(self.model, self.model))
+
+    def _size(self) -> int | None:
+        """The size of the weights in bytes, None if `model` is not one."""
+        match = self._match()
+        try:
+            return bytes_of(match["size"]) if match else None
+        except ValueError:
+            return None
+
     def values(self) -> dict[str, Any]:
         """The values for the stack file. Raises RequestError with every wrong answer."""
-        problems: list[str] = []
-        match = _MODEL.fullmatch(MODELS.get(self.model, self.model))
-        size = 0
-        try:
-            size = bytes_of(match["size"]) if match else 0
-        except ValueError:
-            match = None
-        if match is None:
-            remedy = "The commit is in: git ls-remote https://huggingface.co/OWNER/NAME HEAD"
-            problems.append(
-                f"--model: {self.model!r} is unknown. Use {', '.join(MODELS)}, or"
-                f" owner/name@commit:size, such as 17Gi. {remedy}"
-            )
-        if self.where not in PLACES:
-            problems.append(f"--where: {self.where!r} is unknown. Use {', '.join(PLACES)}")
-        problems += [
-            f"--consumer: {each!r} is not a name. Use at most 40 lowercase letters, digits and"
-            " hyphens, starting with a letter"
-            for each in self.consumers
-            if not _NAME.fullmatch(each)
-        ]
-        parallel, types = 1, []
-        try:
-            parallel, types = self._shape(size) if self.where in PLACES else (1, [])
-        except ValueError as error:
-            problems.append(f"--accelerator: {error}")
-        if problems or match is None:
+        problems = [f"--{option}: {text}" for option, text in self.problems()]
+        match, size = self._match(), self._size()
+        if problems or match is None or size is None:
             raise RequestError(". ".join(problems))
+        parallel, types = self._shape(size)
         name = re.sub(r"^(?![a-z])", "model-", label_of(match["name"]))
         model = {
             "model": self.model if self.model in MODELS else name[:40].rstrip("-"),

@@ -320,11 +320,27 @@ def _typed(*answers: str | None) -> tuple[int, str]:
 
 
 def test_it_asks_four_questions_on_a_terminal(tmp_path):
-    code, output = _typed("cluster", "gaudi-3", "", "chat, batch")
+    code, output = _typed("cluster", "gaudi-3", "chat, batch", "")
     assert code == 0, output
     assert output.count("]: ") == 4
     text = (tmp_path / "acme" / "stacks" / "Pulumi.cluster.yaml").read_text()
     assert "accelerator: gaudi-3" in text
+    assert "consumers: [chat, batch]" in text
+
+
+def test_a_wrong_answer_is_asked_again_and_the_others_stay(tmp_path):
+    size = "Qwen/Qwen3-8B@b968826d9c46dd6066d109eabc6255188de91218"
+    code, output = _typed(
+        "azure", "local", "H100", "nvidia-h100", "Chat!, batch", "chat,batch", "llama", f"{size}:9000Gi", f"{size}:17Gi"
+    )  # fmt: skip
+    assert code == 0, output
+    assert "'azure' is unknown. Use local" in output
+    assert "Did you mean 'nvidia-h100'?" in output
+    assert "'Chat!' is not a name" in output
+    assert "'llama' is unknown" in output
+    assert "less memory than the model needs" in output
+    text = (tmp_path / "acme" / "stacks" / "Pulumi.local.yaml").read_text()
+    assert "accelerator: nvidia-h100" in text
     assert "consumers: [chat, batch]" in text
 
 
