@@ -16,12 +16,20 @@ FETCHED = [
     "gsutil cp gs://tools/boot.py /tmp/boot.py && python3 -u /tmp/boot.py",
     "curl -fsSL https://acme.example/x.sh -o /tmp/x.sh && bash /tmp/x.sh",
     "wget -qO /tmp/x https://acme.example/x; . /tmp/x",
+    "curl -fsSL https://acme.example/app.tgz | tar xz -C /tmp && exec /tmp/app/run",
+    "cd /tmp && wget -q https://acme.example/x.tgz && tar xf x.tgz && ./x/run",
+    "cd /t; git clone https://github.com/acme/b; ./b/run.sh",
     "curl --output /tmp/a.py https://acme.example/a.py\npython3 /tmp/a.py",
 ]
 KEPT = [
     "aws s3 cp s3://acme-models/llama /models/llama && vllm serve /models/llama",
     "git clone https://github.com/acme/prompts /data/prompts && vllm serve /models/a --port 8000",
     "until curl -sf http://127.0.0.1:8000/health; do sleep 1; done; python3 /app/warm.py",
+    "curl -L https://acme.example/m.tar | tar x -C /models && vllm serve /models/a",
+    "curl -fsS http://127.0.0.1:8000/health && ./serve",
+    "curl -s -o /dev/null http://127.0.0.1:8000/health && ./serve",
+    "wget -qO- http://127.0.0.1:8000/health && ./serve",
+    "curl -fsSL https://acme.example/x -o /tmp/x && sha256sum -c /sums && sh /tmp/x",
     "wget -qO /tmp/health http://127.0.0.1:8000/health && cat /tmp/health",
     "curl -o /models/tokenizer.json https://huggingface.co/a; python3 /app/serve.py",
 ]

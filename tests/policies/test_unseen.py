@@ -44,7 +44,7 @@ def test_the_base_of_the_set_is_blocked_by_nothing_but_its_missing_version():
     assert {rule for rule, *_ in base_violations()} == {"namespace-require-pod-security"}
 
 
-@pytest.mark.parametrize("name", ["plain-3", "plain-4"])
+@pytest.mark.parametrize("name", ["plain-3", "plain-4", "plain-5"])
 def test_the_base_of_another_platform_passes(name):
     assert not violations(load(name)["base"])
 
@@ -53,7 +53,7 @@ def test_the_base_of_another_platform_passes(name):
 def test_resources_of_a_strangers_program(step):
     """Of every third case, and in the whole suite of all."""
     cases = plain()["cases"]
-    assert len(cases) > 450
+    assert len(cases) > 680
     outcomes = {each["id"]: (each, plain_outcome(each)) for each in cases[::step]}
     wrong = {
         name: one.words

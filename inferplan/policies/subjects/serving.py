@@ -51,7 +51,7 @@ def is_keyless(container: Container) -> bool:
     """
     engine, hosts = engine_of(container), (container.option(each) for each in _HOSTS)
     address = next(filter(None, hosts), "") or "".join(
-        each.at("value").text() for each in container.variables("(OLLAMA|LLAMA_ARG)_HOST")
+        each.at("value").text() for each in container.variables(_TABLE["hosts"])
     )
     row = _ENGINES.get(engine, {})
     own_key = any(
@@ -92,7 +92,9 @@ def _is(name: str, container: Container) -> bool:
         re.fullmatch(row.get("image", _NONE), image.base)
         or re.search(row.get("name", _NONE), image.name)
     ):
-        return container.at("command").absent and bool(container.variables(row.get("marks", _NONE)))
+        return (container.at("command").absent or "scripted" in row) and bool(
+            container.variables(row.get("marks", _NONE))
+        )
     # A container without accelerators and ports that runs another command only pulls the image.
     serves = container.accelerated or container.at("ports").has_items
     return container.at("command").absent or serves

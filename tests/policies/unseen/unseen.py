@@ -45,7 +45,7 @@ def load(name: str) -> Any:
 
 @cache
 def plain() -> Mapping[str, Any]:
-    first, others = load("plain"), (load("plain-3"), load("plain-4"))
+    first, others = load("plain"), map(load, ("plain-3", "plain-4", "plain-5"))
     own = ({**each, "base": other["base"]} for other in others for each in other["cases"])
     return {**first, "cases": [*first["cases"], *load("plain-2")["cases"], *own]}
 
