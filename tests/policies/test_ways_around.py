@@ -222,3 +222,9 @@ def test_a_group_with_accelerators_beside_others_has_a_taint(edits, found, alone
     base = {name: each for name, each in BASE.items() if not (alone and name == "cpu-nodes")}
     rules = {rule for rule, *_ in violations(base | {"gpu-group": group, "t": template})}
     assert ("accelerator-require-pool-taint" in rules) is (found and not alone)
+
+
+def test_a_hook_installs_nothing():
+    hook = {"postStart": {"exec": {"command": ["sh", "-c", "apt-get install -y tcpdump"]}}}
+    edits = {f"{POD}.containers[0].lifecycle.postStart": hook["postStart"]}
+    assert "model-disallow-trust-remote-code" in rules_of(edits)

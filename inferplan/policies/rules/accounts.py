@@ -35,7 +35,8 @@ def aws_restrict_other_accounts(stack: Stack, parameters: Parameters) -> Violati
             elif resource.kind in GRANTS.kinds and own:
                 yield from _granted(resource, own)
         with stack.unreadable:
-            for field in fields_of(resource, path) if (path := _receiver(resource, own)) else ():
+            paths = filter(None, _receiver(resource, own).split(","))
+            for field in (field for path in paths for field in fields_of(resource, path)):
                 made_here = field.unknown and resource.property_dependencies
                 if not made_here and _is_other(field.text(), own):
                     yield violation(field, "gives data or access to another account")

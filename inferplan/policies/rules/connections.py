@@ -30,7 +30,6 @@ from inferplan.policies.subjects.workloads import selected
 from inferplan.tables import table
 
 _PROVIDER = "pulumi:providers:kubernetes"
-_HOOKS = ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe")
 
 CONFIG_MAP, SECRET = "kubernetes:core:ConfigMap", "kubernetes:core:Secret"
 # The look-behind keeps the search linear: without it, every letter of a long word starts another
@@ -318,9 +317,8 @@ def pod_disallow_piped_programs(part: Container | Resource, _: Parameters) -> Vi
 
 
 def _piped(container: Container) -> Violations:
-    hooks = (text for name in _HOOKS for text in container.at(name).texts_below())
     words = (*container.at("command").each(), *container.at("args").each())
-    piped = [each for each in (*words, *hooks) if is_piped(each.text())]
+    piped = [each for each in (*words, *container.hooks()) if is_piped(each.text())]
     # A command of several words, for example [npx, "-y", package].
     if not piped and is_piped(" ".join(each.text() for each in words)):
         piped = [container.at("command" if not container.at("command").absent else "args")]

@@ -204,7 +204,7 @@ def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Vio
     names = {word.partition("=")[0] for word in container.words} | container.environment().keys()
     if trusted and names.isdisjoint(trusted):
         yield violation(container.at("args"), "trusts the code of models by default")
-    words = (*container.at("command").each(), *container.at("args").each())
+    words = (*container.at("command").each(), *container.at("args").each(), *container.hooks())
     yield from violations(
         words, lambda field: DOWNLOAD_COMMAND.search(field.text()), "runs what it downloads"
     )

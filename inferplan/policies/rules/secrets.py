@@ -36,7 +36,6 @@ SECRET_OPTIONS = re.compile(r"(?i)^--?([a-z]+[-_])*(api[-_]?key|token|password|s
 # Options of curl and wget, and a user with a literal password.
 USER_OPTIONS = ("-u", "--user", "--proxy-user", "-U")
 USER_PASSWORD = re.compile(r"[^:\s/$]+:(?=[^$]*[A-Za-z])[^\s$/]{6,}")
-HOOKS = ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe")
 # The value of Triton's options is <API>:<header>=<key>.
 TRITON_KEY = re.compile(
     r"--(http-restricted-api|grpc-restricted-protocol)[= ][^:]+:[^=]+=(?!(?:Bearer |Basic )?\$)\S+"
@@ -67,9 +66,8 @@ CONSUMER_KEYS = re.compile(
 def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Violations:
     yield from _in_environment(container)
     yield from _in_command(container)
-    texts = (text for name in HOOKS for text in container.at(name).texts_below())
     yield from violations(
-        texts,
+        container.hooks(),
         lambda text: BEARER.search(text.text()) or reveals(text.text(), code=True),
         "contains a key in a hook or a probe",
     )

@@ -105,6 +105,11 @@ class Container:
         """True if the container requests accelerators, by name or by a claim. Raises FieldError."""
         return any(True for _ in self.accelerators()) or self.at("resources", "claims").has_items
 
+    def hooks(self) -> Iterator[Field]:
+        """The texts of hooks and probes, which run besides the command. Raises FieldError."""
+        for name in ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe"):
+            yield from self.at(name).texts_below()
+
     def environment(self) -> dict[str, Field]:
         return {each.at("name").text(): each for each in self.at("env").each()}
 
