@@ -150,7 +150,9 @@ def _by_table(part: str, reason: str, manifest: Manifest, paths: list[Path]) -> 
                 )
             )
             yield from (text_of(inner) for inner, _ in fields)
-            if not fields and paths:
+            if row == "@labels" and paths:
+                yield f"{text_of(path).removesuffix('spec')}metadata.labels"
+            elif not fields and paths:
                 yield f"{text_of(path)}.{patterns[-1].replace('.*', '[0]')}"
 
 

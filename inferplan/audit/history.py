@@ -3,16 +3,20 @@ claims without a volume.
 """
 
 import math
+import re
 import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any, Final
 
 from inferplan.audit.manifest import Object
 from inferplan.kube.objects import condition
 from inferplan.kube.paths import mapping
 from inferplan.rehearsal.wait.object_events import Key
+
+_PREEMPTOR: Final = re.compile(r"Preempted by (?:pod )?([0-9a-f-]{36})")
 
 
 class History:
@@ -24,6 +28,8 @@ class History:
         self.quotas: dict[Key, str] = {}
         self.attached: dict[Key, tuple[Object, Object]] = {}
         """Claims that pods on two nodes hold at once, each with the later and the earlier pod."""
+        self.preempted: dict[tuple[Any, Any], str] = {}
+        """Pods that were displaced, by namespace and name, each with the uid of the pod that did it."""
         self.freed = False
         """True if a pod has left its node, until a reader resets it."""
         self._holders: dict[Key, dict[str, Object]] = defaultdict(dict)
@@ -44,6 +50,9 @@ class History:
             self.quotas[Key(about["kind"], about["namespace"], about["name"])] = str(
                 live["message"]
             )
+        elif kind == "Event" and live.get("reason") == "Preempted":
+            about, match = mapping(live, "involvedObject"), _PREEMPTOR.search(live["message"])
+            self.preempted[about.get("namespace"), about.get("name")] = match[1] if match else ""
         elif kind == "PersistentVolumeClaim" and not gone and not live["spec"].get("volumeName"):
             self.claims.append(live)
         self.changed.set()

@@ -7,7 +7,7 @@ from inferplan.audit import drains, guards
 from inferplan.audit.blame import blamed_field
 from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.manifest import TITLES, Manifest, finding
-from inferplan.audit.placement import blocking_pods, pods_of_others, restrictions
+from inferplan.audit.placement import blocking_pods, displacements, pods_of_others, restrictions
 from inferplan.audit.removals import VERSIONS, removed, unknown_of_nodes
 from inferplan.audit.services import STRATEGIES, outages
 from inferplan.audit.session import Session
@@ -18,6 +18,7 @@ from inferplan.kube.paths import mapping, text_of
 from inferplan.review.findings import Finding
 
 _ORDER: Final = ("blocked", "risk", "note")
+_NO_STRATEGY: Final = "delete the old pods first, or add a node for the new ones"
 _DOUBTS: Final = (
     outages,
     guards.missing_targets,
@@ -165,14 +166,17 @@ def _unready(change: Change) -> Iterator[Finding]:
         before, manifest = old.manifests.get(key), new.manifests.get(key) or new.declared.get(key)
         if manifest is None or manifest.spec.get("suspend") is True:
             continue
+        yield from displacements(change, key)
         if key in old.unready and before is not None and before.body == manifest.body:
             yield finding("old", key, "", reason, manifest)
         elif pods := blocking_pods(change, key, manifest, before, reason):
-            yield finding(
-                "no-room", key, STRATEGIES.get(key.kind, "spec"), f"{reason}; {pods}", manifest
-            )
-        elif pods := pods_of_others(session, key, new.left):
-            yield finding("no-room", key, "metadata.name", f"{reason}; {pods}", manifest)
+            field = STRATEGIES.get(key.kind) or blamed_field(reason, manifest, before)
+            remedy = "" if key.kind in STRATEGIES else _NO_STRATEGY
+            yield finding("no-room", key, field, f"{reason}; {pods}", manifest, remedy=remedy)
+        elif others := pods_of_others(session, key, new.left):
+            words = f"{reason}; {others}, which is no longer declared, still holds what they need"
+            remedy = f"delete {others}, or let the deployer prune it, or add a node"
+            yield finding("no-room", key, "metadata.name", words, manifest, remedy=remedy)
         else:
             yield finding("unready", key, blamed_field(reason, manifest, before), reason, manifest)
             yield from restrictions(change, key, manifest, cause)

@@ -16,7 +16,7 @@ from inferplan.tables import table
 
 Object = dict[str, Any]
 TITLES: Final = table("audit/findings.toml")
-_REMEDIES: Final = table("audit/placement.toml")["remedies"]
+_PLACEMENT: Final = table("audit/placement.toml")
 # The API server would read these in the path of a request.
 _PATH: Final = re.compile(r"[/%?#\\\s]|^\.\.?$")
 _USER_INFO: Final = re.compile(r"\b((?:https?|ssh|git|oci|ftp):/+)\S*@")
@@ -93,12 +93,14 @@ def finding(
     remedy: str = "",
 ) -> Finding:
     weight, title, usual = TITLES[code]
-    if remedy or code not in ("unready", "upgrade", "later"):
-        remedy = remedy or usual
-    else:
-        remedy = next(
-            (each for words, each in _REMEDIES.items() if re.search(words, reason)), usual
+    if code in ("unready", "upgrade", "later") and not remedy:
+        by_field = (
+            each for words, each in _PLACEMENT["fields_remedies"].items() if re.search(words, field)
         )
+        by_reason = (
+            each for words, each in _PLACEMENT["remedies"].items() if re.search(words, reason)
+        )
+        remedy = next(by_field, "") or next(by_reason, "")
     is_manifest = isinstance(origin, Manifest)
     place, body = origin.place if origin else "", origin.body if is_manifest else {}
     if is_manifest:
@@ -114,7 +116,7 @@ def finding(
         field=disclosed_path(field),
         reason=text,
         place=place,
-        remedy=remedy,
+        remedy=remedy or usual,
     )
 
 

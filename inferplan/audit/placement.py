@@ -46,10 +46,7 @@ def blocking_pods(
         and pods
         and not change.same(key, "spec", "template")
     ):
-        return (
-            f"{', '.join(sorted(each['metadata']['name'] for each in pods))} hold the quota until a"
-            " new pod is Ready"
-        )
+        return "its old pods hold the quota until a new pod is Ready"
     # Pods of one workload need the same.
     for pod in {
         str(requests_of(each["spec"])): each for each in pods if not each["spec"].get("nodeName")
@@ -70,10 +67,7 @@ def blocking_pods(
         }
         for resource, names in holders.items():
             if names:
-                return (
-                    f"{', '.join(sorted(names))} hold{'s' if len(names) == 1 else ''} {resource}"
-                    " until a new pod is Ready"
-                )
+                return f"its old pods hold {resource} until a new pod is Ready"
     return ""
 
 
@@ -95,16 +89,38 @@ def restrictions(change: Change, key: Key, workload: Manifest, reason: str) -> I
             claims if other.kind == "ResourceClaimTemplate" else reason
         )
         if near in ("", key.namespace) and named and not change.same(other):
-            fields = (text_of(path) for path, _ in select(manifest.body, patterns[other.kind]))
-            field = next(fields, "") or named_field(reason, manifest, before)
+            fields = [text_of(path) for path, _ in select(manifest.body, patterns[other.kind])]
+            number = re.search("selector #([0-9]+)", reason)
+            fields = fields[int(number[1]) if number else 0 :] or fields
+            field = fields[0] if fields else named_field(reason, manifest, before)
             yield finding(
                 "restricts", other, field, f"pods of {key} do not run: {reason}", manifest
             )
 
 
+def displacements(change: Change, key: Key) -> Iterator[Finding]:
+    """Findings on workloads whose pods displaced those of `key` by their priority."""
+    session = change.session
+    names = {each["metadata"]["uid"]: each for each in session.watching.known("Pod")}
+    uids = {
+        uid
+        for (namespace, name), uid in session.history.preempted.items()
+        if namespace == key.namespace and str(name).startswith(f"{key.name}-")
+    }
+    for other, manifest, _ in change.each():
+        pods = [
+            each for each in _pods(session, other) if each["metadata"]["uid"] in uids & names.keys()
+        ]
+        if pods and not change.same(other, "spec"):
+            priority, path = pods[0]["spec"].get("priority", 0), next(templates(manifest.body))[0]
+            words = f"its pods, of priority {priority}, displaced those of {key}, which find no other room"
+            field = text_of((*path, "spec", "priorityClassName"))
+            yield finding("displaces", other, field, words, manifest)
+
+
 def pods_of_others(session: Session, key: Key, left: Mapping[Key, Manifest]) -> str:
-    """The pods of workloads that stay although they are no longer declared, if they hold
-    accelerators that `key` needs; "" otherwise.
+    """The workloads that stay although they are no longer declared, and whose pods hold
+    accelerators that `key` needs; "" if there are none.
     """
     wanted = {
         name
@@ -118,12 +134,7 @@ def pods_of_others(session: Session, key: Key, left: Mapping[Key, Manifest]) -> 
         for pod in _pods(session, other)
         if wanted & requests_of(pod["spec"]).keys()
     }
-    return (
-        f"{', '.join(sorted(holders))}, which is no longer declared, still holds"
-        f" {', '.join(sorted(wanted))}"
-        if holders
-        else ""
-    )
+    return ", ".join(sorted(holders))
 
 
 def _held_by_old(session: Session, older: list[Object], resource: str, count: int) -> list[str]:

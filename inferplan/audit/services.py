@@ -7,7 +7,6 @@ from inferplan.audit.deployed import Change
 from inferplan.audit.manifest import Manifest, finding
 from inferplan.audit.merge import differences
 from inferplan.audit.templates import containers, is_unnamed, select
-from inferplan.kube.durations import spelled
 from inferplan.kube.objects import label
 from inferplan.kube.paths import mapping, text_of
 from inferplan.rehearsal.wait.object_events import Key
@@ -50,9 +49,8 @@ def outages(change: Change) -> Iterator[Finding]:
                 for name, each in servers.items()
             )
             really = f"really until a server of {names} has loaded its model"
-            length = spelled(seconds) if seconds > _SHORTEST_GAP else "a moment"
             reason = (
-                f"no ready endpoint for {length} in the simulated cluster, where servers start at"
+                "no ready endpoint for a moment in the simulated cluster, where servers start at"
                 f" once; {really}"
             )
             field = moved or STRATEGIES.get(

@@ -39,6 +39,10 @@ _UNSTATED_SECONDS: Final = 18.0
 """The same without a stated reason: a busy controller has not looked at the object yet."""
 _PASSED_OVER: Final = "existing pods anti-affinity"
 """The scheduler retries a pod with this reason after minutes only, whatever pods leave."""
+_RANDOM: Final = re.compile(
+    r"\bpods? \"?([\w.-]+?)(?:-[0-9a-f]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}\b\"?"
+)
+_DISPLACING: Final = re.compile(r"[.,]? (?:no new claims to deallocate, )?preemption: [^;]*")
 _STATED: Final = ("Deployment", "StatefulSet", "DaemonSet", "Job", "Pod", "PersistentVolumeClaim")
 """Kinds of whose objects the API or an event states why they wait."""
 _SURROGATES: Final = ("ReplicaSet", "StatefulSet")
@@ -246,7 +250,7 @@ class Session:
                 if calm or not late:
                     self._lists.clear()
                     return waiting | {
-                        key: reasons.explained(self.watching, live, waiting[key])[0]
+                        key: _unnamed(reasons.explained(self.watching, live, waiting[key])[0])
                         for key, live in seen.items()
                     }
             self.history.changed.wait(min(_CALM_SECONDS, deadline - time.monotonic()))
@@ -334,6 +338,13 @@ class Session:
             state = Readiness(why=f"the stub of its operator cannot read it: {error!r}")
         self.stubs[key] = note or self.stubs.get(key, "")
         return state
+
+
+def _unnamed(reason: str) -> str:
+    """`reason` without what differs from run to run: the random part of pods' names, and the
+    scheduler's words on pods that it could displace.
+    """
+    return _DISPLACING.sub("", _RANDOM.sub(r"a pod of \1", reason))
 
 
 def _is_own(name: str, manager: str) -> bool:

@@ -43,10 +43,6 @@ _COPIED: Final = (
     ("ResourceClaim", "resource.k8s.io/v1", "resourceClaims.*.resourceClaimName"),
 )
 """Objects that a pod names in its namespace: kind, API version and field."""
-# The pods of a trial displace none.
-_SURPLUS: Final = re.compile(
-    rf"pod {_NAME}-[0-9]+: |[.,]? (no new claims to deallocate, )?preemption: .*"
-)
 _QUOTA: Final = re.compile(r"requested: (\S+?),? used: .*? limited: (\S+)")
 
 
@@ -193,7 +189,7 @@ def _start(session: Session, trials: list[_Trial], limit: float) -> None:
             each.reason = error.message
     pods = {each.pod: each for each in trials if not each.reason}
     for key, reason in session.settle([("v1", key) for key in pods], limit).items():
-        pods[key].reason = _SURPLUS.sub("", reason)
+        pods[key].reason = reason.replace(f"pod {key.name}: ", "")
     for key in pods:
         _remove(session, "v1", key)
 

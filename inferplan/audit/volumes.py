@@ -63,11 +63,14 @@ def attached_volumes(change: Change) -> Iterator[Finding]:
         ):
             continue  # a Deployment scales its old pods before it replaces them
         known = kind != "successor" and claim in change.old.attached and change.same(key, "spec")
-        first, second = (f"pod on node {each['spec']['nodeName']}" for each in (later, earlier))
-        of = "" if owners[0] == owners[1] else f" of {owners[1] or 'another workload'}"
+        of = (
+            "another of its pods"
+            if owners[0] == owners[1]
+            else f"{owners[1] or 'another workload'}"
+        )
         reason = (
-            f"a {first} starts while a {second}{of} holds {claim}, which one node at a time can"
-            f" attach ({', '.join(modes)})"
+            f"a pod starts on another node than {of}, which holds {claim}, and one node at a time"
+            f" can attach it ({', '.join(modes)})"
         )
         code = "old" if known else "no-room" if kind == "successor" else "attached"
         yield finding(code, key, field, reason, manifest, remedy=_REMEDIES[kind])

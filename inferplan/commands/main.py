@@ -193,6 +193,9 @@ def _end(ended: threading.Event) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
+_END_OF_AUDIT = "its simulated cluster was deleted, and nothing was written. To start again"
+
+
 def run(arguments: Sequence[str] | None = None) -> None:
     """Run the command line `arguments` (sys.argv by default) and exit.
 
@@ -225,9 +228,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
     if code == INTERRUPTED:
         from inferplan.commands.screen import say
 
-        say(
-            "inferplan: interrupted; what was done stays. To continue, run:"
-            f" {shlex.join(['inferplan', *line])}"
-        )
+        kept = _END_OF_AUDIT if line[:1] == ["audit"] else "what was done stays. To continue"
+        say(f"inferplan: interrupted; {kept}, run: {shlex.join(['inferplan', *line])}")
         code = TERMINATED if terminated.is_set() else code
     sys.exit(code if line else BAD_INPUT)

@@ -31,6 +31,11 @@ class Table:
     notes: tuple[str, ...] = ()
     changed: bool = True
 
+    @property
+    def blocks(self) -> bool:
+        """True if a row says that the change must not be applied."""
+        return any(cell.startswith("⛔") for row in self.rows for cell in row[:2])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:

@@ -246,14 +246,15 @@ def table(findings: Findings) -> Table:
     rows += [("not called", each) for each in _some(findings.uncalled)]
     rows += [("pruned", each) for each in _some(findings.pruned)]
     rows += [("order", " → ".join(_some(findings.order)))] if findings.order else []
+    time = f", in {findings.seconds:.0f} s" if findings.seconds else ""
     note = (
         f"{findings.head} applied over {findings.base} on a real control plane with fake nodes,"
-        f" {findings.nodes}, in "
+        f" {findings.nodes}{time}"
     )
     minutes = (
         ", so the minutes are computed from the size of the weights" if findings.models else ""
     )
-    note += f"{findings.seconds:.0f} s; servers start at once there{minutes}."
+    note += f"; servers start at once there{minutes}."
     return Table(
         title="Rehearsed upgrade",
         columns=("finding", "what happened"),

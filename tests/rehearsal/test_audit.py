@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,11 @@ PAIRS = {
     for name, pair in yaml.safe_load(path.read_text()).items()
 }
 # One harmless pair, and one for an operator; the example of the page is a broken one.
-SAMPLE = ("more-replicas-with-room", "dynamo-surge-without-room")
+SAMPLE = (
+    "more-replicas-with-room",
+    "dynamo-surge-without-room",
+    "cron-job-selects-a-missing-node",
+)
 
 
 def edited(text: str, edits: list[list[str]]) -> str:
@@ -161,7 +166,9 @@ def test_a_pair_is_judged_as_its_thread_says(name, tmp_path):
     ):
         if source is not None:
             ensure_source(source)
+    began = time.monotonic()
     result = run(tmp_path, pair)
+    seconds = time.monotonic() - began
     blamed = {
         (each.code, each.object, each.field)
         for each in result.findings.details
@@ -172,8 +179,17 @@ def test_a_pair_is_judged_as_its_thread_says(name, tmp_path):
     else:
         assert blamed == set()
         assert result.blocked == pair.get("policy", False)
-    assert result.findings.seconds < 60
+    assert seconds < 60
     assert not [each for each in clusters() if each.startswith("audit-")]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["surge-on-a-pool-of-one-node", "cron-job-selects-a-missing-node"])
+def test_two_reports_on_one_change_have_the_same_bytes(name, tmp_path):
+    first, second = (run(tmp_path, PAIRS[name]) for _ in range(2))
+    for form in (as_markdown, as_html, as_json):
+        assert form(first.report) == form(second.report)
+    assert findings.save(first.findings) == findings.save(second.findings)
 
 
 @pytest.mark.full

@@ -141,18 +141,22 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
     show_findings(findings.save(result.findings), content.title, content, save=save, as_json=json)
     verdict = _verdict(result, listed=report is not None)
     if json:
-        say(verdict.plain)
+        say(verdict)
     else:
-        results().print(verdict)
+        results().print(Text(verdict))
     raise typer.Exit(3 if result.blocked else 0)
 
 
-def _verdict(result: Audit, *, listed: bool) -> Text:
-    """The verdict, and where violations of the policy pack are listed if they alone block and no
-    report was asked for.
-    """
-    by_policy = result.blocked and result.findings.outcome != "blocked"
-    return Text(
-        "verdict:"
-        f" {result.report.verdict}{'; --report FILE lists the violations' if by_policy and not listed else ''}"
-    )
+def _verdict(result: Audit, *, listed: bool) -> str:
+    """The risks unless a report lists them, the policies that block, and the verdict."""
+    [stack] = result.report.stacks
+    risks = [
+        f"risk: {each.what}: {each.kind} {each.name}. {each.consequence}" for each in stack.serious
+    ]
+    policies = [
+        f"blocked by policy {each.policy}: {label}: {detail}"
+        for each in stack.policies
+        if each.level == "mandatory" and each.evaluated
+        for label, detail in each.findings
+    ]
+    return "\n".join((*(() if listed else risks), *policies, f"verdict: {result.report.verdict}"))

@@ -291,7 +291,11 @@ def operator_readiness(types: Collection[str], live: Object) -> Readiness:
         ),
     ]
     conditions = [
-        each for part in parts for each in part.get("conditions") or () if each["type"] in types
+        each
+        | ({"message": f"listener {part['name']}: {each.get('message')}"} if "name" in part else {})
+        for part in parts
+        for each in part.get("conditions") or ()
+        if each["type"] in types
     ]
     # A parent that the change no longer names may keep its conditions.
     current = [

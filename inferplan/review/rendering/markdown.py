@@ -90,14 +90,15 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
     if messages and stack.rank == FAILED:
         # Of a run that failed, the reason is all that there is to read.
         yield Section(head="### Errors\n\n", items=messages, tail="\n", noun="message", rank=1)
+    yield from _blocking(stack)
     if stack.serious:
         yield Section(
             head="### Risks\n\n", items=[*map(_risk, stack.serious)], tail="\n", noun="risk", rank=1
         )
     if stack.routine:
         yield _folded(routine_text(stack.routine), [*map(_risk, stack.routine)], "line", 3)
-    yield from _policies(stack)
-    new_tables = [table for table in stack.tables if table.changed]
+    yield from () if _is_blocked(stack) else _policies(stack)
+    new_tables = [table for table in stack.tables if table.changed and not table.blocks]
     if alone and new_tables:
         yield Section(head="\n".join((*_HEADS, _row(stack))) + "\n\n")
     yield from map(_rows, new_tables)
@@ -128,6 +129,17 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
         )
     yield from (Section(head=f"{prose(each)}\n\n") for each in stack.notes)
     yield Section(head=f"<sub>{prose(stack.title)} was {prose(stack.origin)}.</sub>\n\n")
+
+
+def _blocking(stack: StackReport) -> Iterator[Section]:
+    """The sections on what blocks the change, which come before its risks."""
+    yield from (_rows(table) for table in stack.tables if table.blocks)
+    if _is_blocked(stack):
+        yield from _policies(stack)
+
+
+def _is_blocked(stack: StackReport) -> bool:
+    return any(each.level == "mandatory" and each.evaluated for each in stack.policies)
 
 
 def _policies(stack: StackReport) -> Iterator[Section]:
