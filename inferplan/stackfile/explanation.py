@@ -90,6 +90,12 @@ def explain(path: str) -> list[Key]:
     return _merged(path, places)
 
 
+def is_section(path: str) -> bool:
+    """True if `path` starts with a section of stack files, such as `models`."""
+    first = path.removeprefix(_PREFIX).partition(".")[0].partition("[")[0]
+    return f"{_PREFIX}{first}" in _schema()["properties"]["config"]["properties"]
+
+
 def paths() -> Iterator[str]:
     """Yield the path of every key, names of the user left out."""
     config = _schema()["properties"]["config"]

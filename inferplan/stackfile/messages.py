@@ -15,6 +15,7 @@ from inferplan.documents.errors import KeyPath, SpecError, sentence, shown, sugg
 from inferplan.kube.paths import value_at
 from inferplan.stackfile.corrections import correction, field_hint, range_of, wrapped
 from inferplan.stackfile.schema_guide import SchemaGuide
+from inferplan.stackfile.support import topics
 from inferplan.tables import table
 
 DISCRIMINATORS = ("engine", "kind", "provider", "implementation")
@@ -84,14 +85,14 @@ def _unsupported(path: KeyPath, data: Any) -> str:
     instead; "" if no row of the table is about it.
     """
     keys = [each for each in path if isinstance(each, str)]
-    for row in table("stackfile/unsupported.toml")["rows"]:
-        if any(keys[-len(each.split(".")) :] == each.split(".") for each in row.get("keys", ())):
-            return f"{keys[-1]} is not supported. {row['reason']}"
+    for row in topics():
+        if any(keys[-len(each.split(".")) :] == each.split(".") for each in row.keys):
+            return f"{keys[-1]} is not supported. {row.reason}"
     field = next((each for each in reversed(path) if isinstance(each, str)), "")
     value = value_at(data, path)
-    for row in table("stackfile/unsupported.toml")["rows"] if isinstance(value, str) else ():
-        if field in row.get("fields", ()) and re.fullmatch(row["values"], value, re.IGNORECASE):
-            return f"{shown(value)} is not supported. {row['reason']}"
+    for row in topics() if isinstance(value, str | float) else ():
+        if field in row.fields and re.fullmatch(row.values, str(value), re.IGNORECASE):
+            return f"{shown(value)} is not supported. {row.reason}"
     return ""
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from inferplan.stackfile.support import page
 from inferplan.workspace.project import project_root, short_path
 from inferplan.workspace.validation import component_files, stack_schema_text
 
@@ -24,7 +25,7 @@ def command(
         return
     files = {"schemas/stack.schema.json": text}
     if (project_root() / "inferplan" / "components").is_dir():
-        files |= component_files()
+        files |= {**component_files(), "docs/supported.md": page()}
     for name, content in files.items():
         path = project_root() / name
         path.parent.mkdir(exist_ok=True)

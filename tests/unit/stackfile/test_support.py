@@ -1,0 +1,190 @@
+"""What newcomers wish for: each wish gets the row that answers it, and none is silent or misleading.
+
+The expected outcome of each wish was written from the user's side: supported, another way, or not,
+and words that must be in the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from inferplan.commands.main import run
+from inferplan.components.serving.spec import MODEL_SPECS
+from inferplan.documents.errors import InvalidStack
+from inferplan.hardware.accelerators import accelerators
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
+from inferplan.stackfile.support import GROUPS, about, page, topics
+from tests.unit.stackfile.test_natural_mistakes import VLLM, mistaken
+
+ROOT = Path(__file__).resolve().parents[3]
+# The wish as people type it, its status, and words of the answer.
+WISHES: list[tuple[str, str, tuple[str, ...]]] = [
+    ("aks", "instead", ("provider: existing",)),
+    ("gke", "instead", ("provider: existing",)),
+    ("OpenShift", "instead", ("provider: existing",)),
+    ("k3s", "instead", ("provider: existing",)),
+    ("eks", "supported", ("provider: eks",)),
+    ("on-prem", "supported", ("provider: existing",)),
+    ("spot", "supported", ("capacityTypes",)),
+    ("karpenter", "instead", ("autoMode",)),
+    ("trn2", "not", ("Trainium", "nvidia-l40s")),
+    ("trn2.48xlarge", "not", ("Neuron",)),
+    ("inferentia", "not", ("Neuron",)),
+    ("tpu", "not", ("TPU",)),
+    ("gb200", "not", ("arm64", "nvidia-b200")),
+    ("h100", "supported", ("nvidia-h100",)),
+    ("mi300x", "supported", ("amd-mi300x", "existing")),
+    ("MI250X", "not", ("amd-mi300x",)),
+    ("rocm", "supported", ("amd-mi300x",)),
+    ("gaudi", "supported", ("gaudi-3",)),
+    ("xpu", "not", ("nvidia-l4",)),
+    ("cpu", "supported", ("accelerator: cpu",)),
+    ("mig", "supported", ("1g.10gb",)),
+    ("half a GPU", "not", ("mig:", "nvidia-l4", "loraAdapters")),
+    ("0.5", "not", ("mig:",)),
+    ("time slicing", "not", ("whole accelerators", "mig:")),
+    ("mps", "not", ("whole accelerators",)),
+    ("DRA", "not", ("device plugin",)),
+    ("infiniband", "not", ("EFA",)),
+    ("multi-node", "supported", ("nnodes",)),
+    ("sglang", "supported", ("engine: sglang",)),
+    ("vllm", "supported", ("engine: vllm",)),
+    ("tgi", "not", ("engine: vllm",)),
+    ("ollama", "not", ("llama.cpp", "safetensors")),
+    ("gguf", "not", ("llama.cpp", "safetensors")),
+    ("onnx", "supported", ("engine: triton",)),
+    ("kserve", "instead", ("inferplan import",)),
+    ("awq", "supported", ("quantization",)),
+    ("lora", "supported", ("loraAdapters",)),
+    ("embeddings", "supported", ("--runner, pooling",)),
+    ("rerank", "supported", ("/v1/rerank",)),
+    ("whisper", "supported", ("/v1/audio/transcriptions",)),
+    ("vision", "supported", ("/v1/chat/completions",)),
+    ("stable-diffusion", "instead", ("pytriton",)),
+    ("tool calling", "supported", ("extraArgs",)),
+    ("speculative decoding", "supported", ("extraArgs",)),
+    ("prefix caching", "supported", ("enablePrefixCaching",)),
+    ("prefix routing", "not", ("Service",)),
+    ("llm-d", "not", ("Service",)),
+    ("disaggregated prefill", "not", ("chunked prefill",)),
+    ("LMCache", "supported", ("extraArgs",)),
+    ("s3", "supported", ("kind: s3",)),
+    ("fsx", "instead", ("kind: pvc",)),
+    ("nfs", "supported", ("kind: nfs",)),
+    ("oci", "instead", ("kind: s3",)),
+    ("gcs", "instead", ("storage.googleapis.com",)),
+    ("azure blob", "instead", ("kind: pvc",)),
+    ("mlflow", "instead", ("kind: s3",)),
+    ("oidc", "instead", ("proxy in front",)),
+    ("Okta", "instead", ("proxy in front",)),
+    ("rate limit", "supported", ("requestsPerMinute",)),
+    ("chargeback", "not", ("requests, not tokens",)),
+    ("litellm", "instead", ("Envoy Gateway",)),
+    ("gateway api", "supported", ("gatewayApi",)),
+    ("scale to zero", "supported", ("min: 0",)),
+    ("kueue", "supported", ("queues",)),
+    ("terraform", "instead", ("render",)),
+    ("air-gapped", "supported", ("mirror",)),
+    ("fine-tuning", "not", ("checkpoint",)),
+    ("batch API", "not", ("/v1/batches",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wish", "status", "words"), WISHES, ids=[each[0] for each in WISHES])
+def test_each_wish_gets_the_row_that_answers_it(wish, status, words):
+    [row, *others] = about(wish)
+    assert row.status == status, row.topic
+    assert [each for each in words if each not in row.reason] == []
+    # Further rows must not contradict the first one.
+    assert {each.status for each in others} <= {status, "instead"}, [each.topic for each in others]
+
+
+def test_there_are_more_than_48_wishes_and_every_status_among_them():
+    assert len({wish.lower() for wish, *_ in WISHES}) >= 48
+    assert {status for _, status, _ in WISHES} == {"supported", "instead", "not"}
+
+
+def test_rows_are_whole():
+    names = [row.topic for row in topics()]
+    assert len(names) == len(set(names))
+    for row in topics():
+        assert row.group in GROUPS, row.topic
+        assert bool(row.since) == (row.status == "supported"), row.topic
+        assert not row.since or re.fullmatch(r"20[0-9]{2}-[01][0-9]", row.since)
+        assert row.words or row.values or row.keys, row.topic
+        assert row.reason.endswith("."), row.topic
+        assert bool(row.fields) == bool(row.values), row.topic
+
+
+def test_what_the_product_has_is_called_supported():
+    for name in (*MODEL_SPECS, *accelerators()):
+        rows = about(name)
+        assert rows, f"inferplan explain {name} knows nothing"
+        assert rows[0].status == "supported", (name, rows[0].topic)
+
+
+def test_the_page_is_the_table():
+    assert (ROOT / "docs" / "supported.md").read_text() == page(), "run inferplan schema --write"
+
+
+def explained(capsys, *arguments: str, code: int = 0) -> tuple[str, str]:
+    with pytest.raises(SystemExit) as end:
+        run(["explain", *arguments])
+    assert (end.value.code or 0) == code
+    streams = capsys.readouterr()
+    return streams.out, streams.err
+
+
+def test_the_command_answers_in_text_and_json(capsys):
+    assert "not supported" in explained(capsys, "half", "a", "GPU")[0]
+    [row] = json.loads(explained(capsys, "aks", "--json")[0])["topics"]
+    assert row["status"] == "instead"
+    assert len(explained(capsys)[0].splitlines()) == len(list(topics()))
+
+
+def test_a_word_that_no_row_knows_is_an_error_with_the_nearest_topic(capsys):
+    _, error = explained(capsys, "sglng", code=2)
+    assert "No topic is called 'sglng'. Did you mean 'SGLang'" in error
+
+
+# A field or value in a stack file that this release does not have, and words of the answer.
+WRITTEN = [
+    (f"{VLLM}.router", {"kind": "llm-d"}, "Service"),
+    (f"{VLLM}.prefill", {"replicas": 2}, "chunked prefill"),
+    (f"{VLLM}.decode", {"replicas": 2}, "chunked prefill"),
+    (f"{VLLM}.task", "embed", "--runner, pooling"),
+    (f"{VLLM}.lora", {"a": "b"}, "loraAdapters"),
+    (f"{VLLM}.accelerators", 0.5, "mig:"),
+    (f"{VLLM}.tokensPerDay", 1000, "requestsPerMinute"),
+    ("nodePools.l40s.devices", "dra", "device plugin"),
+    ("nodePools.l40s.timeSlicing", {"replicas": 4}, "mig:"),
+    ("nodePools.l40s.sharing", "mps", "mig:"),
+    ("nodePools.l40s.accelerator", "trn2", "Neuron"),
+    ("nodePools.l40s.accelerator", "intel-max-1550", "nvidia-l4"),
+    ("cluster.provider", "aks", "provider: existing"),
+    ("cluster.provider", "gke", "provider: existing"),
+    ("gateway.oidc", {"issuer": "https://idp.example"}, "proxy in front"),
+    ("gateway.jwt", {}, "proxy in front"),
+    ("gateway.implementation", "litellm", "Envoy Gateway"),
+    ("storage.weights.kind", "mlflow", "kind: s3"),
+    (f"{VLLM}.engine", "ollama", "llama.cpp"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "value", "words"), WRITTEN, ids=lambda each: str(each)[:30])
+def test_an_error_of_a_stack_file_gives_the_same_answer(tmp_path, path, value, words):
+    file = tmp_path / "Pulumi.local.yaml"
+    file.write_text(yaml.safe_dump(mistaken("local", path, json.dumps(value)), sort_keys=False))
+    with pytest.raises(InvalidStack) as error:
+        validate(read_stack(file))
+    lines = [each for each in error.value.lines if f" {path}:" in each]
+    assert len(lines) == 1, error.value.lines
+    assert "is not supported." in lines[0]
+    assert words in lines[0]
+    assert re.search(r":[0-9]+:[0-9]+: ", lines[0])
