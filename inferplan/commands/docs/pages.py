@@ -9,6 +9,8 @@ import inferplan
 
 _HEADING = re.compile(r"^(#{1,6}) +(.+)$")
 _FENCE = re.compile(r"^\s*(```|~~~)")
+# Pages that list many keys and explain none.
+_OF_PROGRAMS = ("architecture", "status", "supported")
 _PACKAGE = Path(inferplan.__file__).parent
 
 
@@ -98,7 +100,7 @@ def about(key: str) -> Section | None:
     )
     best, most = None, 0.0
     for name, path in pages().items():
-        if name.startswith(("decisions/", "runbooks/")):
+        if name in _OF_PROGRAMS or name.startswith(("decisions/", "runbooks/")):
             continue
         for each in sections(name, path.read_text(encoding="utf-8")):
             near = 1 + sum(parent in each.text for parent in parents)

@@ -4,7 +4,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -121,7 +121,8 @@ def _ask(answers: Answers, option: str, question: str, allowed: dict[str, str]) 
                 " options"
             ) from None
         names = tuple(typed.replace(",", " ").split())
-        tried = replace(answers, **{field: names if field == "consumers" else typed})
+        changed: dict[str, Any] = {field: names if field == "consumers" else typed}
+        tried = replace(answers, **changed)
         problems = [text for what, text in tried.problems() if what == option]
         if not problems:
             return tried
