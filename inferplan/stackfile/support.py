@@ -1,4 +1,4 @@
-"""What this release supports, what it does not, and what to write instead (`support.toml`)."""
+"""The table of what is supported, what is not, and what to write instead (`support.toml`)."""
 
 import re
 from collections.abc import Iterator, Sequence
