@@ -9,7 +9,10 @@ from rich.markdown import Markdown
 from inferplan.commands.docs.pages import Section, anchor, pages, search, sections
 from inferplan.commands.screen import results, show, table
 from inferplan.errors import RequestError
+from inferplan.stackfile.reference import reference
 
+REFERENCE = "reference"
+"""The page that is made from the specifications."""
 _MOST = 12
 
 
@@ -34,13 +37,14 @@ def command(
             (name, next(sections(name, path.read_text(encoding="utf-8"))).title)
             for name, path in by_name.items()
         ]
+        rows.append((REFERENCE, "Reference of stack files"))
         results().print(table("documentation", "page", "title", rows=rows))
         show("Print one with: inferplan docs PAGE. Search with: inferplan docs WORD WORD")
         return
     name, _, heading = " ".join(words).removeprefix("docs/").partition("#")
     name = name.removesuffix(".md")
-    if name in by_name:
-        text = by_name[name].read_text(encoding="utf-8")
+    if name in (REFERENCE, *by_name):
+        text = reference() if name == REFERENCE else by_name[name].read_text(encoding="utf-8")
         _print(_section(name, text, heading) if heading else text)
         return
     matches = search(words)

@@ -59,6 +59,8 @@ def test_a_page_a_section_and_a_list(capsys):
     assert out.startswith("### Rotate a key\n")
     assert "inferplan keys retire" in out
     assert out.count("\n### ") == 0
+    code, out, _ = run(capsys, "docs", "reference")
+    assert "| `maxModelLen`" in out
 
 
 def test_what_no_page_has_is_an_error_with_the_next_step(capsys):
@@ -140,7 +142,7 @@ def test_messages_name_pages_by_the_command_that_prints_them():
     known = set(pages())
     for file, text in _messages():
         for name in re.findall(r"inferplan docs ([a-z0-9/-]+)", text):
-            assert name in known, (file, text)
+            assert name in {*known, "reference"}, (file, text)
 
 
 def test_every_link_between_pages_leads_to_a_heading():
@@ -193,3 +195,20 @@ def test_every_edit_of_the_tasks_is_a_stack_that_plans(tmp_path, monkeypatch, ca
     file.write_text(yaml.safe_dump(stack))
     code, _, error = run(capsys, "plan", str(file))
     assert code == 0, error
+
+
+def test_the_readme_is_short_and_has_one_picture():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 100
+    assert len(re.findall(r"!\[", text)) == 1
+
+
+def test_the_page_of_commands_has_every_command():
+    text = (ROOT / "docs/commands.md").read_text()
+    assert [name for name in main.COMMANDS if f"`inferplan {name}" not in text] == []
+
+
+def test_every_link_of_readme_and_pages_leads_to_a_file():
+    for path in [ROOT / "README.md", *pages().values()]:
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", path.read_text()):
+            assert (path.parent / target).exists(), (path.name, target)
