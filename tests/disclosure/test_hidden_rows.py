@@ -64,6 +64,7 @@ CASES: tuple[tuple[str, tuple[str | int, ...], Any, Any], ...] = (
 HARMLESS = (
     ("kubernetes:core/v1:Secret", ("metadata", "name"), "chat-1a2b3c4d5e", "chat-9f8e7d6c5b"),
     (SCALED, ("spec", "triggers", 0, "metadata", "threshold"), "40", "20"),
+    ("kubernetes:batch/v1:CronJob", ("spec", "schedule"), "0 3 * * *", "30 4 * * *"),
     (DEPLOYMENT, ("spec", "revisionHistoryLimit"), CANARY, f"3{CANARY}"),
     (DEPLOYMENT, (*SERVER, "args"), ["--lora-modules"], ["--lora-modules", f"{CANARY}=/models/{CANARY}"]),
     ("aws:s3/bucketVersioning:BucketVersioning", ("versioningConfiguration", "status"), CANARY, "Enabled"),

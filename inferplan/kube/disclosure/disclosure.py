@@ -26,6 +26,7 @@ _TABLE: Final = table("kube/disclosure/places.toml")
 _FREE, _HIDDEN, _LABELS = (
     frozenset(_TABLE["kubernetes"][each]) for each in ("free", "hidden", "named")
 )
+_FREE_FIELDS: Final = re.compile(_TABLE["kubernetes"]["freeFields"])
 _PARTS: Final = _TABLE["kubernetes"]["parts"]
 _BESIDE: Final = tuple(_TABLE["beside"])
 _VARIABLES: Final = re.compile(_TABLE["programs"]["variables"])
@@ -190,7 +191,7 @@ def _below(at: _Context, key: str, value: Any, beside: str) -> _Context:
     if form.startswith("@"):
         place = f"{form[1:]}.{key}"
         form = object_types()["types"].get(form[1:], {}).get(key, _OPEN)
-        if place in _FREE:
+        if place in _FREE or (_FREE_FIELDS.fullmatch(key) and form in (_TEXT, f"[{_TEXT}")):
             form = _OPEN
         elif place in _HIDDEN:
             form = f"{{{_SECRET}"

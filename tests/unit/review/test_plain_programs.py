@@ -229,7 +229,7 @@ RISKY = [
     ("Deployment", "spec.replicas", 0, ["stops"]),
     ("StatefulSet", "spec.replicas", 1, ["fewer replicas", "3 → 1"]),
     ("CronJob", "spec.suspend", True, ["no longer runs", "suspend"]),
-    ("CronJob", "spec.schedule", "0 3 1 1 *", ["runs differently", "schedule"]),
+    ("CronJob", "spec.schedule", "0 3 1 1 *", ["runs at other times", "schedule"]),
     ("HorizontalPodAutoscaler", "spec.maxReplicas", 3, ["fewer replicas", "9 → 3"]),
     ("HorizontalPodAutoscaler", "spec.minReplicas", 1, ["fewer replicas", "3 → 1"]),
     (
