@@ -73,11 +73,17 @@ release: setup
 	@.venv/bin/python -m hatchling build --directory dist
 	@.venv/bin/python .ci/describe_release.py dist
 
+# Dockerfiles of inferplan/images install these.
+LOCK_IMAGE = $(CURDIR)/.venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate requirements.txt -o requirements.lock
+
 lock: setup
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --extra aws --extra policy --group dev pyproject.toml -o requirements.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra predict --constraint requirements.lock pyproject.toml -o requirements-predict.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra aws --extra policy --constraint requirements.lock pyproject.toml -o inferplan/commands/init/template/requirements.lock
 	.venv/bin/python -m tests.wheel_lock
+	cd inferplan/images/pytriton && $(LOCK_IMAGE) --python-version 3.12 --python-platform x86_64-manylinux_2_35
+	cd inferplan/images/ray-app && $(LOCK_IMAGE) --python-version 3.12 --constraint ../../../tests/dataplane/serving/environments/ray.lock
+	cd inferplan/images/triton-gaudi && $(LOCK_IMAGE) --python-version 3.10 --python-platform x86_64-manylinux_2_35 --override overrides.txt
 	# `pulumi install` reads this file. It cannot have hashes, since pip has none for this repository itself.
 	{ echo '-e ../..'; .venv/bin/uv pip compile --quiet --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra aws --extra policy -c requirements.lock pyproject.toml; } > inferplan/infra/requirements.txt
 

@@ -316,6 +316,11 @@ CONTAINERS = (
         image_of("rayproject/", "docker.io/rayproject/ray:2.51.2-py312"),
     ),
     Mutation(
+        "old Python",
+        ("image-require-floor",),
+        image_of("library/python", "docker.io/library/python:3.13.7-slim-trixie"),
+    ),
+    Mutation(
         "hub model",
         ("model-require-revision",),
         served_by_vllm(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from inferplan.images.catalogue import family_of
+from inferplan.images.floors import floors_above, remedy_of
 from inferplan.images.starts import missing_programs, programs_called, unwritable_paths
 from inferplan.kube.pod_templates import RAY_CLUSTERS
 from inferplan.policies.engine.fields import Field
@@ -30,6 +31,7 @@ _WRITTEN_BY_OPERATORS = {*RAY_CLUSTERS, *kserve.KINDS}
 _READ_ONLY = ("configMap", "secret", "projected", "downwardAPI", "image")
 # Programs that write nothing, for example in a container that only pulls the image.
 _WRITES_NOTHING = {"sh", "bash", "cp", "mkdir", "pause", "true"}
+TRITON = re.compile(r"triton[-_]?(inference[-_]?)?server")
 TRITON_RELEASE = re.compile(r"([0-9][0-9]\.[0-9][0-9])(?:-|$)")
 VLLM_VERSION = re.compile(r"(?:^|[/:_-])v(?:llm[-_]?v?)?([0-9]+\.[0-9]+(?:\.[0-9]+)?)")
 # A tag that is only a version. A calendar version, for example 25.09, is not one of vLLM.
@@ -84,6 +86,14 @@ def image_require_digest(image_field: Field, _: Parameters) -> Violations:
     yield from violations(image_field, lambda field: not image_of(field).digest, "has no digest")
 
 
+@resource_rule(IMAGES)
+def image_require_floor(image_field: Field, _: Parameters) -> Violations:
+    for floor in floors_above(image_field.text()):
+        # Notes of the plan name the exceptions and their end.
+        if "rule" not in floor and "exception" not in floor:
+            yield violation(image_field, f"has known faults: {remedy_of(floor)}")
+
+
 @resource_rule(CONTAINERS)
 def image_require_writable_paths(container: Container, _: Parameters) -> Violations:
     if container.pod.resource.kind in kserve.KINDS:
@@ -134,7 +144,7 @@ def image_restrict_registries(image_field: Field, parameters: Parameters) -> Vio
 @resource_rule(IMAGES)
 def model_require_triton_floor(image_field: Field, parameters: Parameters) -> Violations:
     image = image_of(image_field)
-    if "tritonserver" in image.name:
+    if TRITON.search(image.base):
         match = TRITON_RELEASE.match(image.tag)
         if match is None or not at_least(match.group(1), parameters["release"]):
             yield violation(image_field, f"is not release {parameters['release']} or newer")
