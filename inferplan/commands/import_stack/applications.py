@@ -6,6 +6,7 @@ from typing import Any
 from inferplan.audit.documents import values_in
 from inferplan.audit.manifest import InputError
 from inferplan.commands.import_stack.fields import (
+    COMMIT,
     REPOSITORY,
     UNKNOWN_WEIGHTS,
     Server,
@@ -35,7 +36,7 @@ def take_applications(server: Server, body: dict[str, Any], row: dict[str, Any])
     try:
         settings = values_in(text.encode(), server.source.file) if text.strip() else {}
     except InputError as error:
-        server.source.left += error.errors
+        server.source.left += (("other", each) for each in error.errors)
         server.source.rejections += error.errors
         return
     inner = replace(server.source, lines=0, root=read_tree(text).root, label=f"{place}: ")
@@ -67,7 +68,8 @@ def _application(
         )
         match = REPOSITORY.fullmatch(repository)
         if match and server.model in ("", match[1]):
-            server.model, server.revision = match[1], match[2] or ""
+            commit = take(first, "engine_kwargs.revision") if _has_commit(first) else ""
+            server.model, server.revision = match[1], match[2] or commit
         else:
             reason = (
                 "the server has the weights of another application" if match else UNKNOWN_WEIGHTS
@@ -78,7 +80,9 @@ def _application(
             **mapped(body, _APPLICATIONS["fields"]),
             **mapped(first, _APPLICATIONS["llm"]),
         }
-        return application | _scaling(first, "deployment_config.")
+        application |= _scaling(first, "deployment_config.")
+        _drop_empty(body, "args.llm_configs")
+        return application
     application = {
         "kind": "custom",
         **mapped(body, _APPLICATIONS["fields"]),
@@ -91,7 +95,21 @@ def _application(
         is_named = isinstance(each.get("name"), str) and each["name"] not in deployments
         if is_named and (fields := mapped(each, _APPLICATIONS["deployment"]) | _scaling(each, "")):
             deployments[take(each, "name")] = fields
+    _drop_empty(body, "deployments")
     return application | ({"deployments": deployments} if deployments else {})
+
+
+def _drop_empty(body: dict[str, Any], path: str) -> None:
+    """Take the items at `path` of which nothing is left."""
+    items = value_at(body, parse(path))
+    if isinstance(items, list):
+        items[:] = [MISSING if each == {} else each for each in items]
+        if all(each is MISSING for each in items):
+            take(body, path)
+
+
+def _has_commit(config: dict[str, Any]) -> bool:
+    return bool(COMMIT.fullmatch(str(value_at(config, ("engine_kwargs", "revision")))))
 
 
 def attribute_of(text: str) -> str:

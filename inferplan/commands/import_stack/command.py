@@ -18,6 +18,12 @@ def command(
     accelerator: Annotated[
         str, typer.Option(help="The accelerator of the nodes, such as nvidia-h100.")
     ],
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial", help="Write the stack file although it is smaller than its source."
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -29,9 +35,16 @@ def command(
     carry over.
     """
     imported = import_stack(source, accelerator=accelerator)
+    if imported.shrinks:
+        say("The stack would be smaller than its source:")
+        note(imported.shrinks)
+        if not partial:
+            say("Nothing was written. To write it anyway, add --partial.")
+            raise typer.Exit(3)
     if output is None:
         show(imported.text.rstrip("\n"))
     else:
         create(output, imported.text.encode())
     say(f"{len(imported.models)} models imported: {', '.join(imported.models)}")
-    note(f"not carried over: {each}" for each in imported.left)
+    for group, lines in imported.groups.items():
+        note(f"not carried over ({group}): {each}" for each in lines)

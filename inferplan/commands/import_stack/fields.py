@@ -10,7 +10,9 @@ from typing import Any
 from inferplan.commands.import_stack.commands import Option
 from inferplan.documents.yaml_tree import Node, find
 from inferplan.kube.paths import MISSING, Path, leaves, mapping, parse, text_of, value_at
+from inferplan.tables import table
 
+_LOSSES = table("commands/import_stack/servers.toml")["losses"]
 COMMIT = re.compile("[0-9a-f]{40}")
 REPOSITORY = re.compile(r"(?:hf://)?([\w.-]+/[\w.-]+?)(?::([0-9a-f]{40}))?")
 """A repository of a hub, with its revision."""
@@ -19,8 +21,8 @@ UNKNOWN_WEIGHTS = "it is neither a repository of a hub nor a path of a claim wit
 
 @dataclass(kw_only=True)
 class Source:
-    """A document and the lines of its fields. `left` lists what was not taken, by path: values may
-    be secrets.
+    """A document and the lines of its fields. `left` lists what was not taken, each with its group
+    and by path: values may be secrets.
 
     `rejections` are the entries of `left` that can be why nothing of the document is carried over.
     `lines` are the lines before the document, `prefix` leads to its part, and `label` stands before
@@ -32,7 +34,7 @@ class Source:
     root: Node | None
     prefix: Path = ()
     label: str = ""
-    left: list[str] = field(default_factory=list)
+    left: list[tuple[str, str]] = field(default_factory=list)
     rejections: list[str] = field(default_factory=list)
 
     def line(self, path: Path) -> int:
@@ -41,14 +43,21 @@ class Source:
     def leave(self, path: Path, reason: str = "") -> None:
         """List the field at `path`, with the reason why it is not carried over."""
         text = self.label + text_of((*self.prefix, *path))
-        self.left.append(
-            ": ".join(each for each in (f"{self.file}:{self.line(path)}", text, reason) if each)
-        )
+        loss = loss_of(reason.partition(":")[0] if reason.startswith("-") else text)
+        # The name of an option or a variable does not say why.
+        more = () if ": " in reason or " " in reason else (loss["reason"],)
+        parts = (f"{self.file}:{self.line(path)}", text, reason, *more)
+        self.left.append((loss["group"], ": ".join(each for each in parts if each)))
 
     def reject(self, path: Path, reason: str) -> None:
         """List the field at `path`, which can be why the whole server is not carried over."""
         self.leave(path, reason)
-        self.rejections.append(self.left[-1])
+        self.rejections.append(self.left[-1][1])
+
+
+def loss_of(subject: str) -> Mapping[str, str]:
+    """The row of the table on the loss of a path or an option."""
+    return next(each for each in _LOSSES if re.search(each["path"], subject))
 
 
 @dataclass(kw_only=True)
@@ -58,7 +67,10 @@ class Server:
     name: str
     source: Source
     engine: str
-    replicas: int | None = None
+    replicas: int | dict[str, int] | None = None
+    """The number, or the range {min, max}."""
+    token: str = ""
+    """The Secret with the token of the hub."""
     accelerators: int = 0
     options: list[Option] = field(default_factory=list)
     extra: list[Option] = field(default_factory=list)
@@ -118,7 +130,7 @@ def left_in(body: dict[str, Any]) -> dict[Path, str]:
             ),
             0,
         )
-        if end:
+        if end and value is not MISSING:
             left[path[:end]] = str(mapping(value_at(body, path[:end])).get("name", ""))
         elif path and value is not MISSING:
             left[path] = ""

@@ -1,7 +1,7 @@
 """Writes a stack file from servers of others: what a stack can say, with a list of everything else."""
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,15 +26,26 @@ _NO_SERVER = (
     " InferenceService. Nothing was written."
 )
 _MOST_REASONS = 5
+_PROMETHEUS = {
+    "namespace": "monitoring",
+    "url": "http://prometheus-operated.monitoring.svc:9090",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """The text of a stack file that validates, and what of the source it does not say, a line each."""
+    """The text of a stack file that validates, and what of the source it does not say, a line each,
+    by groups. `shrinks` are the losses that make the platform smaller than its source.
+    """
 
     text: str
     models: tuple[str, ...]
-    left: tuple[str, ...]
+    groups: dict[str, tuple[str, ...]]
+    shrinks: tuple[str, ...]
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        return tuple(each for lines in self.groups.values() for each in lines)
 
 
 def import_stack(path: Path, *, accelerator: str) -> Imported:
@@ -56,20 +67,63 @@ def import_stack(path: Path, *, accelerator: str) -> Imported:
             name = _label(server.name, "model", imported)
             imported[name] = server
             config["inferplan:models"][name] = model
+    if any(isinstance(each.replicas, dict) and each.engine != "ray-serve" for each in servers):
+        config["inferplan:monitoring"] = {"prometheus": dict(_PROMETHEUS)}
+        left.append(("scaling", f"monitoring: {_PROMETHEUS['url']} stands for your Prometheus"))
     text = validated_text(config, imported)
     left = [*(each for server in servers for each in server.source.left), *left]
     if text is None:
-        reasons = [*(each for server in servers for each in server.source.rejections), *left][
-            :_MOST_REASONS
-        ]
-        raise RequestError("\n".join((f"{path}: {_NO_SERVER}", *dict.fromkeys(reasons))))
+        lines = [line for _, line in left]
+        reasons = [*(each for server in servers for each in server.source.rejections), *lines]
+        raise RequestError(
+            "\n".join((f"{path}: {_NO_SERVER}", *dict.fromkeys(reasons[:_MOST_REASONS])))
+        )
     left += [
-        f"nodePools: a simulated pool of {accelerator} stands for your nodes",
-        "consumers: no key is imported",
+        ("placement", f"nodePools: a simulated pool of {accelerator} stands for your nodes"),
+        ("access", "consumers: no key is imported"),
     ]
-    return Imported(
-        text=text, models=tuple(config["inferplan:models"]), left=tuple(dict.fromkeys(left))
+    models = config["inferplan:models"]
+    sizes = [
+        each for server in servers for each in _smaller(server, _named(server, imported, models))
+    ]
+    order = dict.fromkeys(
+        each["group"] for each in table("commands/import_stack/servers.toml")["losses"]
     )
+    groups = {
+        each: tuple(dict.fromkeys(line for group, line in left if group == each)) for each in order
+    }
+    return Imported(
+        text=text, models=tuple(models), groups=groups, shrinks=(*sizes, *groups["topology"])
+    )
+
+
+def _named(
+    server: Server, imported: dict[str, Server], models: dict[str, Any]
+) -> dict[str, Any] | None:
+    """The model that `server` became, None if it is not in the stack."""
+    return next((models.get(name) for name, each in imported.items() if each is server), None)
+
+
+def _smaller(server: Server, model: dict[str, Any] | None) -> Iterator[str]:
+    """The ways in which `model` is smaller than `server`."""
+    place = f"{server.source.file}:{server.source.line(())}: {server.name}"
+    if model is None:
+        yield f"{place}: the server is not imported"
+        return
+    sizes = [
+        model.get(key, 1) for key in ("tensorParallelSize", "pipelineParallelSize", "accelerators")
+    ]
+    if (
+        math.prod(each for each in sizes if isinstance(each, int)) < server.accelerators
+        and "applications" not in model
+    ):
+        yield f"{place}: each replica has {server.accelerators} accelerators in the source, and {math.prod(sizes)} here"
+    for each in server.options:
+        size = "".join(each.values)
+        if each.name in ("--data-parallel-size", "-dp") and size.isdigit() and int(size) > 1:
+            yield f"{place}: {each.name} {size} needs as many groups of accelerators, and the stack requests those of one"
+    if server.replicas is not None and model.get("replicas", 1) != server.replicas:
+        yield f"{place}: its replicas are {server.replicas} in the source, and {model.get('replicas', 1)} here"
 
 
 def _base(accelerator: str) -> dict[str, Any]:
@@ -159,7 +213,11 @@ def _weights(server: Server, storage: dict[str, Any]) -> dict[str, Any] | None:
         return {"weights": {"store": store, "path": server.path or server.name}}
     if not server.model:
         return None
-    storage |= {"hub": {"kind": "huggingface"}, "shared": {"kind": "pvc", "claimName": "models"}}
+    credentials = {"credentials": {"secretName": server.token}} if server.token else {}
+    storage |= {
+        "hub": {"kind": "huggingface", **storage.get("hub", {}), **credentials},
+        "shared": {"kind": "pvc", "claimName": "models"},
+    }
     if not server.revision:
         hint = f"git ls-remote https://huggingface.co/{server.model} HEAD"
         server.source.leave(
@@ -233,6 +291,7 @@ def _options(server: Server) -> dict[str, Any]:
     fields |= {
         short: fields[long]
         for short, long in table("commands/import_stack/servers.toml")["aliases"].items()
+        if long in fields
     }
     chosen = {
         fields[each.name]: each

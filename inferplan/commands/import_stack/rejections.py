@@ -47,7 +47,7 @@ def validated_text(config: dict[str, Any], servers: Mapping[str, Server]) -> str
     while models:
         for name, model in models.items():
             _set_extra_arguments(model, servers[name])
-        replicas = (max(0, each.get("replicas", 1)) for each in models.values())
+        replicas = (max(0, most_of(each.get("replicas", 1))) for each in models.values())
         config["inferplan:nodePools"]["imported"]["nodes"] = min(_MOST_NODES, max(1, sum(replicas)))
         text = yaml.dump(
             {"encryptionsalt": salt, "config": config},
@@ -72,6 +72,11 @@ def validated_text(config: dict[str, Any], servers: Mapping[str, Server]) -> str
                 f"The imported stack is not valid, and nothing was written:\n{lines}"
             )
     return None
+
+
+def most_of(replicas: Any) -> int:
+    """The most replicas of a number or a range."""
+    return replicas["max"] if isinstance(replicas, dict) else replicas
 
 
 def _set_extra_arguments(model: dict[str, Any], server: Server) -> None:
@@ -141,7 +146,9 @@ def _take_out(models: dict[str, Any], error: SpecError, server: Server) -> None:
     )
     if not below or below[0] in ("engine", "weights", "pool"):
         del models[name]
-        server.source.reject((), f"server {server.name}: {dotted(path)}: {message}")
+        server.source.reject(
+            (), ": ".join(each for each in (f"server {server.name}", dotted(path), message) if each)
+        )
         return
     *parents, last = below
     if below[0] == "extraArgs":

@@ -5,6 +5,7 @@ stays as a list of paths.
 import copy
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -27,7 +28,8 @@ from inferplan.commands.import_stack.fields import (
 from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.documents.yaml_tree import read_tree
 from inferplan.kube import paths
-from inferplan.kube.paths import MISSING, mapping, parse, value_at
+from inferplan.kube.names import vendor_of
+from inferplan.kube.paths import MISSING, leaves, mapping, parse, value_at
 from inferplan.kube.quantity import amount
 from inferplan.tables import table
 
@@ -40,22 +42,57 @@ _MODELS = ("servingEngineSpec", "modelSpec")
 _IGNORED = {("apiVersion",), ("kind",), ("metadata", "name")}
 
 
-def read_servers(path: Path, resource: str) -> tuple[list[Server], list[str]]:
+def read_servers(path: Path, resource: str) -> tuple[list[Server], list[tuple[str, str]]]:
     """The servers in the file or folder `path` whose accelerators are `resource`, and everything
     else in it. Raises InputError.
     """
     servers: list[Server] = []
-    others: list[str] = []
-    for kind, name, source, body in _documents(path):
+    others: list[tuple[str, str]] = []
+    documents = [*_documents(path)]
+    scalers = dict(
+        _scaler(kind, body) for kind, _, _, body in documents if kind in _TABLE["scalers"]
+    )
+    for kind, name, source, body in documents:
+        if kind in _TABLE["scalers"]:
+            source.leave(
+                ("spec",), "the model scales by the signals of its engine (docs/scaling.md)"
+            )
+            others += source.left
+            continue
         row = _TABLE["documents"].get(kind)
-        server = _server(name, source, body, row, resource) if row else None
+        off = next((each for each in _TABLE["switches"]["fields"] if body.get(each) is False), "")
+        server = _server(name, source, body, row, resource) if row and not off else None
         if server is not None:
+            server.replicas = (
+                scalers.get(name, server.replicas) if kind == "Deployment" else server.replicas
+            )
             servers.append(server)
+        elif off:
+            source.leave((off,), "it is false, so the server does not run, and is not imported")
+            others += source.left
         elif kind:
-            others.append(f"{source.file}:{source.line(())}: {kind} {name}: the whole object")
+            accelerated = any(vendor_of(str(key)) for path, _ in leaves(body) for key in path)
+            group = "topology" if accelerated else "other"
+            words = "the whole object: " + (
+                "it has accelerators, and is not imported"
+                if accelerated
+                else "it does not run a model server"
+            )
+            others.append((group, f"{source.file}:{source.line(())}: {kind} {name}: {words}"))
         else:
             others += source.left
     return servers, others
+
+
+def _scaler(kind: str, body: dict[str, Any]) -> tuple[str, dict[str, int]]:
+    """The workload that an autoscaler scales, and its range."""
+    target, least, most, *defaults = _TABLE["scalers"][kind]
+    values = [value_at(body, parse(each)) for each in (least, most)]
+    numbers = [
+        each if isinstance(each, int) else other
+        for each, other in zip(values, defaults, strict=True)
+    ]
+    return str(value_at(body, parse(target))), dict(zip(("min", "max"), numbers, strict=True))
 
 
 def _documents(path: Path) -> Iterator[tuple[str, str, Source, dict[str, Any]]]:
@@ -115,7 +152,8 @@ def _server(
     images = [
         str(value) for path in row["image"] if (value := value_at(body, parse(path))) is not MISSING
     ]
-    words = list(_words(body, row, source.reject))
+    words = [*_words(body, row, source.reject)]
+    words += _more_words(body, row, words)
     text = " ".join([*images, *(word for _, word in words)])
     engine = row.get("engine") or _engine(text)
     if not engine:
@@ -181,6 +219,64 @@ def _words(
             reject(parse(path), "it is not a list of words")
 
 
+def _more_words(
+    body: dict[str, Any], row: dict[str, Any], words: list[tuple[paths.Path, str]]
+) -> Iterator[tuple[paths.Path, str]]:
+    """The words of variables that a template adds to the command line, and whose references leave
+    `words`.
+    """
+    for path in row.get("env", ()):
+        for index, each in enumerate(items_at(body, path)):
+            name = each.get("name")
+            if name in _TABLE["arguments"]["variables"] and isinstance(each.get("value"), str):
+                words[:] = [(at, re.sub(rf"\$[({{]?{name}[)}}]?", "", word)) for at, word in words]
+                place = f"{path}[{index}]"
+                yield from ((parse(place), word) for word in shlex.split(each["value"]))
+                take(body, f"{place}.name")
+                take(body, f"{place}.value")
+    words[:] = [each for each in words if each[1]]
+
+
+def _find_range(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
+    """Find the range of an autoscaler; without one, the number of replicas stays."""
+    scales = "scales" not in row or bool(take(body, row["scales"]))
+    least, most = (take(body, row[each]) if each in row else None for each in ("least", "most"))
+    if not (scales and isinstance(most, int)):
+        return
+    number = server.replicas if isinstance(server.replicas, int) else 1
+    least = least if isinstance(least, int) else number
+    server.replicas = {"min": least, "max": most} if most > least else least
+    server.places["replicas"] = parse(row["most"])
+
+
+def _find_token(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
+    """Find the Secret with the token of the hub: production stack's `hf_token`, or HF_TOKEN."""
+    places = [("hf_token", "secretName", "secretKey")]
+    places += [
+        (f"{path}[{index}].valueFrom.secretKeyRef", "name", "key")
+        for path in row.get("env", ())
+        for index, each in enumerate(items_at(body, path))
+        if each.get("name") in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+    ]
+    for path, name, key in places:
+        secret = mapping(value_at(body, parse(path)))
+        if isinstance(secret.get(name), str):
+            server.token = secret[name]
+            words = (
+                f"Secret {server.token} becomes the hub's credentials, which need the key HF_TOKEN"
+            )
+            words += (
+                "" if secret.get(key) == "HF_TOKEN" else "; the source has another key, so copy it"
+            )
+            server.source.leave(parse(path), words)
+            for each in (
+                f"{path}.{name}",
+                f"{path}.{key}",
+                path.replace("valueFrom.secretKeyRef", "name"),
+            ):
+                take(body, each)
+
+
 def _find_size(server: Server, body: dict[str, Any], row: dict[str, Any], resource: str) -> None:
     """Find replicas and accelerators of `server`, and the settings that are options of its command."""
     if isinstance(value_at(body, parse(row["replicas"])), int):
@@ -188,6 +284,8 @@ def _find_size(server: Server, body: dict[str, Any], row: dict[str, Any], resour
             take(body, row["replicas"]),
             parse(row["replicas"]),
         )
+    _find_range(server, body, row)
+    _find_token(server, body, row)
     counted = [f'{path}["{resource}"]' for path in row.get("limits", ())]
     if "resource" in row and body.get(row["resource"], _TABLE["resource"]) == resource:
         take(body, row["resource"])
@@ -237,17 +335,14 @@ def _find_model(server: Server, body: dict[str, Any], row: dict[str, Any]) -> No
     elif match := _CLAIM.fullmatch(model):
         server.claim, server.path = match[1], match[2] or ""
     elif match := REPOSITORY.fullmatch(model):
-        commit = next(
-            (
-                each
-                for each in server.options
-                if each.name == "--revision" and COMMIT.fullmatch("".join(each.values))
-            ),
-            None,
-        )
+        names = {short for short, name in _TABLE["aliases"].items() if name == "--revision"}
+        options = [each for each in server.options if each.name in {"--revision", *names}]
+        words = "".join(options[-1].values) if options else ""
+        stated = words or str(take(body, row["revision"]) if "revision" in row else "")
+        commit = stated if COMMIT.fullmatch(stated) else ""
         if commit and not match[2]:
-            server.options.remove(commit)
-        server.model, server.revision = match[1], match[2] or (commit.values[0] if commit else "")
+            server.options = [each for each in server.options if each not in options]
+        server.model, server.revision = match[1], match[2] or commit
     elif model and not _take_claim(server, model, body, row):
         server.source.reject(place, UNKNOWN_WEIGHTS)
 
