@@ -8,6 +8,7 @@ from functools import cache
 from inferplan.components.fields import present
 from inferplan.components.handles import CaBundle
 from inferplan.components.kubernetes import core, meta
+from inferplan.components.sources import VolumeClaim
 from inferplan.hardware.accelerators import Taint, vendors
 from inferplan.kube.names import HOSTNAME_LABEL, ZONE_LABEL
 
@@ -94,6 +95,23 @@ def spread(
         )
         for key in (ZONE_LABEL, HOSTNAME_LABEL)
     ]
+
+
+def claim_source(
+    name: str, *, read_only: bool | None
+) -> core.PersistentVolumeClaimVolumeSourceArgsDict:
+    return present(
+        core.PersistentVolumeClaimVolumeSourceArgsDict(claim_name=name, read_only=read_only or None)
+    )
+
+
+def claim_volume(name: str, claim: VolumeClaim, *, read_only: bool = True) -> core.VolumeArgsDict:
+    """Return the volume `name` of a claim, or of the image that replaces it."""
+    if claim.is_image:
+        image = core.ImageVolumeSourceArgsDict(reference=claim.name, pull_policy="IfNotPresent")
+        return core.VolumeArgsDict(name=name, image=image)
+    source = claim_source(claim.name, read_only=read_only)
+    return core.VolumeArgsDict(name=name, persistent_volume_claim=source)
 
 
 def ca_volume(bundle: CaBundle) -> core.VolumeArgsDict:

@@ -95,6 +95,12 @@ class ModelSource:
         """Return the directory `path` as the preheat's reader names it."""
         raise NotImplementedError
 
+    def mount(self, path: str, revision: str | None) -> ModelMount | None:
+        """Return the files below `path` as servers mount them; None if they call servers."""
+        del revision
+        claim = self.claim
+        return None if claim is None else ModelMount(claim=claim, sub_path=path, gate=claim.ready)
+
     def origin_of(self, path: str) -> str:
         """Return what identifies the files below `path`; other files have another origin."""
         return self.root(path)
@@ -119,7 +125,7 @@ class WorkloadIdentity:
 @dataclass(frozen=True, kw_only=True)
 class VolumeClaim(ModelSource):
     """A PersistentVolumeClaim that several pods mount: `origin` identifies the storage, `nodes` the
-    pool whose nodes each have a copy.
+    pool whose nodes each have a copy. With `is_image`, the image called `name` is mounted instead.
     """
 
     reader: ClassVar[str] = "local"
@@ -128,6 +134,7 @@ class VolumeClaim(ModelSource):
     origin: str | None = None
     nodes: NodeTarget | None = None
     ready: pulumi.Resource | None = field(default=None, repr=False)
+    is_image: bool = False
 
     @property
     def claim(self) -> VolumeClaim:

@@ -17,6 +17,7 @@ from inferplan.components.storage.fields import (
     StoreNetworks,
     parsed_url,
 )
+from inferplan.components.storage.image_spec import ImageStoreSpec
 from inferplan.components.storage.volume_spec import ClaimStoreSpec, NfsStoreSpec, NodeDiskStoreSpec
 from inferplan.components.storage.web_spec import HttpStoreSpec, HubStoreSpec
 from inferplan.documents.errors import SpecError
@@ -64,11 +65,13 @@ RelativePath = Annotated[
 ]
 Revision = Annotated[
     str,
-    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+    StringConstraints(pattern=r"^(sha256:[0-9a-f]{64}|[A-Za-z0-9][A-Za-z0-9._-]{0,63})$"),
+    AfterValidator(lambda revision: revision.removeprefix("sha256:")),
     checked(_fixed_revision),
     Field(
         description=(
-            "A commit (40 hex digits) or a fixed version. Branch names such as main are rejected."
+            "A commit (40 hex digits) or a fixed version; of an image its digest, sha256:<64 hex"
+            " digits>. Branch names such as main are rejected."
         )
     ),
 ]
@@ -192,7 +195,8 @@ StoreSpec = Annotated[
     | ClaimStoreSpec
     | NodeDiskStoreSpec
     | HttpStoreSpec
-    | HubStoreSpec,
+    | HubStoreSpec
+    | ImageStoreSpec,
     Field(discriminator="kind"),
 ]
 Sha256 = Annotated[

@@ -100,8 +100,8 @@ class Models:
             folder = spec.folder_on(self.targets[spec.pool])
             return self._preheat(name, weights, spec.preheat, folder)
         source = self.stores[weights.store].source(name, weights.path)
-        if source.claim is not None:
-            return ModelMount(claim=source.claim, sub_path=weights.path, gate=source.claim.ready)
+        if (mount := source.mount(weights.path, weights.revision)) is not None:
+            return mount
         if source.stream_address(weights.path) is None:
             raise TypeError(
                 f"models.{name}.{spec.stored_files_field}.store: no engine reads {weights.store}"

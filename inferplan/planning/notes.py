@@ -7,9 +7,11 @@ from datetime import date, timedelta
 
 from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.gateway.exposure_spec import route_notes
+from inferplan.components.stores import WeightsSpec
 from inferplan.images.catalogue import family_of
 from inferplan.images.floors import below_floor
 from inferplan.kube.paths import leaves
+from inferplan.kube.quantity import bytes_of
 from inferplan.planning.policy_check import settings_file
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.stackfile.checks.capacity import nodes
@@ -204,6 +206,10 @@ def egress_notes(settings: StackSettings) -> Iterator[str]:
                 f"models.{name}: volumes hide what {model.image} keeps below /tmp and /cache. To"
                 " move them, add scratch: /scratch."
             )
+    for name, model in settings.models.items():
+        files = model.stored_files
+        if files is not None and settings.storage[files.store].pulled:
+            yield _image_note(name, files, settings.storage[files.store].location)
     read = {
         weights.store
         for model in settings.models.values()
@@ -213,6 +219,24 @@ def egress_notes(settings: StackSettings) -> Iterator[str]:
     for name in settings.storage:
         if name in read:
             yield from _store_notes(name, settings)
+
+
+def _image_note(name: str, files: WeightsSpec, registry: str) -> str:
+    """The disk and the time that the image of model `name` needs on each node."""
+    from inferplan.components.serving.demand import PULL_BYTES_PER_SECOND, pull_seconds
+
+    size = bytes_of(files.size) if files.size else 0
+    needs = (
+        f"{2 * size / 2**30:.0f}Gi of its disk and about {pull_seconds(size)} s, by"
+        f" {PULL_BYTES_PER_SECOND // 1_000_000} MB/s"
+        if size
+        else "an unknown time and disk (add weights.size)"
+    )
+    return (
+        f"models.{name}: each node pulls {registry}/{files.path} before the first server starts"
+        f" there, which takes {needs}. Nodes need Kubernetes 1.35 or the feature gate ImageVolume,"
+        " and containerd 2.1 or CRI-O 1.31."
+    )
 
 
 def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:

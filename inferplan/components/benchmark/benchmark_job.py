@@ -18,6 +18,7 @@ from inferplan.components.kubernetes import batch, core, meta, networking
 from inferplan.components.naming import bounded, content_key, labels, selector
 from inferplan.components.network import pods, policy, tcp
 from inferplan.components.pod_parts import (
+    claim_volume,
     container_security,
     environment,
     no_device_variables,
@@ -200,9 +201,6 @@ def _pod(
         **no_device_variables(),
     }
     amounts = {"cpu": spec.cpu, "memory": spec.memory}
-    claim = core.PersistentVolumeClaimVolumeSourceArgsDict(
-        claim_name=tokenizer.claim.name, read_only=True
-    )
     return core.PodSpecArgsDict(
         restart_policy="Never",
         automount_service_account_token=False,
@@ -223,7 +221,7 @@ def _pod(
                     core.VolumeMountArgsDict(
                         name="tokenizer",
                         mount_path=TOKENIZER,
-                        sub_path=tokenizer.sub_path,
+                        sub_path=tokenizer.sub_path or None,
                         read_only=True,
                     ),
                     core.VolumeMountArgsDict(name="artifacts", mount_path=_ARTIFACTS),
@@ -235,7 +233,7 @@ def _pod(
             core.VolumeArgsDict(
                 name="program", config_map=core.ConfigMapVolumeSourceArgsDict(name=code)
             ),
-            core.VolumeArgsDict(name="tokenizer", persistent_volume_claim=claim),
+            claim_volume("tokenizer", tokenizer.claim),
             core.VolumeArgsDict(
                 name="artifacts", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="4Gi")
             ),

@@ -36,6 +36,10 @@ def _rewrite(value: object, spec: ImagesSpec) -> None:
         for container in (each for key in _CONTAINERS for each in value.get(key) or ()):
             if spec.mirror is not None and isinstance(image := container.get("image"), str):
                 container["image"] = mirrored(image, spec.mirror)
+        for volume in value.get("volumes") or ():
+            image = volume.get("image") if isinstance(volume, dict) else None
+            if spec.mirror is not None and isinstance(image, dict) and "reference" in image:
+                image["reference"] = mirrored(image["reference"], spec.mirror)
         if spec.image_pull_secrets and isinstance(value.get("containers"), list):
             _add_secrets(value, spec)
         for each in list(value.values()):

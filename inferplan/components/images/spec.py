@@ -13,7 +13,7 @@ _REGISTRY = re.compile(
 )
 
 
-def _registry(mirror: str) -> Iterator[str]:
+def registry(mirror: str, example: str = "registry.acme.example") -> Iterator[str]:
     if "://" in mirror:
         yield (
             f"{mirror!r} is not a registry: it has a scheme. Use host[:port][/path]:"
@@ -22,7 +22,7 @@ def _registry(mirror: str) -> Iterator[str]:
     if not _REGISTRY.fullmatch(mirror):
         yield (
             f"{mirror!r} is not a registry. Use host[:port][/path] in lower case, for example"
-            " registry.acme.example"
+            f" {example}"
         )
 
 
@@ -40,7 +40,7 @@ class ImagesSpec(Spec):
     """The source of the images of all pods of the stack."""
 
     mirror: (
-        Annotated[str, StringConstraints(min_length=1, max_length=200), checked(_registry)] | None
+        Annotated[str, StringConstraints(min_length=1, max_length=200), checked(registry)] | None
     ) = None
     """A registry that has copies of all images, each below its whole name:
     registry.acme.example/docker.io/vllm/vllm-openai:v0.33.0. Default: every image comes from its

@@ -816,7 +816,7 @@ class RemoteCode(TypedDict):
     reviewed_by: str
     """The person or team that read the files and accepts that they run with the server's key and network access."""
     revision: str
-    """A commit (40 hex digits) or a fixed version. Branch names such as main are rejected."""
+    """A commit (40 hex digits) or a fixed version; of an image its digest, sha256:<64 hex digits>. Branch names such as main are rejected."""
 
 
 class Bucket(TypedDict):

@@ -43,6 +43,8 @@ GRACE_MARGIN_SECONDS = 10
 # A 14 GB image at 100 MB/s takes 140 s to pull and about as long to unpack (Triton's compatibility
 # page, 2026-08, for the size).
 IMAGE_PULL_SECONDS = 600
+PULL_BYTES_PER_SECOND = 50_000_000
+"""The rate at which a node pulls and unpacks an image, by the same source."""
 SCHEDULING_SECONDS = 60
 
 
@@ -173,6 +175,11 @@ class Timing:
         return ceil(self.startup / PROBE_PERIOD_SECONDS)
 
 
+def pull_seconds(size: int) -> int:
+    """Return the time that a node needs to pull and unpack `size` bytes of model files."""
+    return ceil(size / PULL_BYTES_PER_SECOND)
+
+
 def timing(
     *,
     model_bytes: int,
@@ -180,8 +187,10 @@ def timing(
     warmup_seconds: int,
     drain_seconds: int,
     replicas: int,
+    pulled: int = 0,
 ) -> Timing:
-    """Return the budgets of a model of `model_bytes` that is read at `load_mib_per_second`.
+    """Return the budgets of a model of `model_bytes` that is read at `load_mib_per_second`, after
+    the node has `pulled` as many bytes of it.
 
     Startup is twice the reading time plus the warm-up, 600 s at least; the grace period exceeds
     preStop plus
@@ -190,7 +199,7 @@ def timing(
     reading = ceil(model_bytes / (load_mib_per_second * 2**20))
     startup = max(SHORTEST_STARTUP_SECONDS, 2 * reading + warmup_seconds)
     grace = PRE_STOP_SECONDS + drain_seconds + GRACE_MARGIN_SECONDS
-    one_replica = grace + SCHEDULING_SECONDS + IMAGE_PULL_SECONDS + startup
+    one_replica = grace + SCHEDULING_SECONDS + IMAGE_PULL_SECONDS + pull_seconds(pulled) + startup
     return Timing(
         reading=reading,
         warmup=warmup_seconds,

@@ -60,7 +60,7 @@ class ModelService(pulumi.ComponentResource):
         if (missing := missing_libraries(name, spec, site.target)) is not None:
             pulumi.log.warn(missing, self)
         metadata = object_meta(name, site)
-        times = workload.budget(spec, site.target)
+        times = workload.budget(spec, site.target, site.weights)
         identity = None if site.streamed is None else site.streamed.identity
         account_meta = object_meta(
             name, site, annotations=None if identity is None else identity.annotations

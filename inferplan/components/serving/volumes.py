@@ -9,7 +9,12 @@ import pulumi
 from inferplan.components.fields import present
 from inferplan.components.handles import NodeTarget
 from inferplan.components.kubernetes import core
-from inferplan.components.pod_parts import container_security, no_devices
+from inferplan.components.pod_parts import (
+    claim_source,
+    claim_volume,
+    container_security,
+    no_devices,
+)
 from inferplan.components.preheat.spec import PreheatSpec
 from inferplan.components.preheat.verify import ready_check
 from inferplan.components.serving.demand import Scratch
@@ -74,7 +79,9 @@ def extra_volumes(spec: PodSettings) -> list[core.VolumeArgsDict]:
     for name, each in sorted(spec.volumes.items()):
         volume = core.VolumeArgsDict(name=f"extra-{name}")
         if (claim := each.persistent_volume_claim) is not None:
-            volume["persistent_volume_claim"] = _claim(claim.claim_name, read_only=each.read_only)
+            volume["persistent_volume_claim"] = claim_source(
+                claim.claim_name, read_only=each.read_only
+            )
         if each.config_map is not None:
             volume["config_map"] = core.ConfigMapVolumeSourceArgsDict(name=each.config_map.name)
         made.append(volume)
@@ -95,12 +102,6 @@ def extra_mounts(spec: PodSettings) -> list[core.VolumeMountArgsDict]:
     ]
 
 
-def _claim(name: str, *, read_only: bool) -> core.PersistentVolumeClaimVolumeSourceArgsDict:
-    return present(
-        core.PersistentVolumeClaimVolumeSourceArgsDict(claim_name=name, read_only=read_only or None)
-    )
-
-
 def model_volumes(weights: ModelMount | None) -> list[core.VolumeArgsDict]:
     """Return the volume of the model's mounted files, if it has files: read-only, unless a
     container writes to the mount's folder.
@@ -110,12 +111,7 @@ def model_volumes(weights: ModelMount | None) -> list[core.VolumeArgsDict]:
     """
     if weights is None:
         return []
-    return [
-        core.VolumeArgsDict(
-            name=MODEL_VOLUME,
-            persistent_volume_claim=_claim(weights.claim.name, read_only=weights.folder is None),
-        )
-    ]
+    return [claim_volume(MODEL_VOLUME, weights.claim, read_only=weights.folder is None)]
 
 
 def read_only_mount(
@@ -127,7 +123,9 @@ def read_only_mount(
 
 
 def model_mounts(path: str, weights: ModelMount | None) -> list[core.VolumeMountArgsDict]:
-    return [] if weights is None else [read_only_mount(MODEL_VOLUME, path, weights.sub_path)]
+    return (
+        [] if weights is None else [read_only_mount(MODEL_VOLUME, path, weights.sub_path or None)]
+    )
 
 
 def key_of(path: str) -> str:

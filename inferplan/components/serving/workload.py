@@ -44,6 +44,7 @@ from inferplan.components.serving.volumes import (
     scratch,
     scratch_mounts,
 )
+from inferplan.components.sources import ModelMount, ModelSource
 from inferplan.kube.names import EPHEMERAL_STORAGE, MODEL_REVISION
 from inferplan.kube.quantity import bytes_of
 
@@ -121,9 +122,11 @@ def object_meta(
     )
 
 
-def budget(spec: TimedModel, target: NodeTarget) -> Timing:
+def budget(
+    spec: TimedModel, target: NodeTarget, weights: ModelMount | ModelSource | None = None
+) -> Timing:
     """Return the model's time budgets; weights of unknown size count as much as the memory of all
-    its accelerators can hold.
+    its accelerators can hold. Weights in an image are pulled first.
     """
     accelerator = target.accelerator
     memory = (
@@ -136,14 +139,17 @@ def budget(spec: TimedModel, target: NodeTarget) -> Timing:
         warmup = _WARMUP_SECONDS
         if accelerator is not None and spec.warms_up:
             warmup = accelerator.vendor.warmup_seconds
+    size = (
+        bytes_of(spec.stored_files.size) if spec.stored_files and spec.stored_files.size else memory
+    )
+    is_image = isinstance(weights, ModelMount) and weights.claim.is_image
     return timing(
-        model_bytes=bytes_of(spec.stored_files.size)
-        if spec.stored_files and spec.stored_files.size
-        else memory,
+        model_bytes=size,
         load_mib_per_second=spec.load_mib_per_second,
         warmup_seconds=warmup,
         drain_seconds=spec.drain_seconds,
         replicas=spec.max_replicas if spec.scaling else spec.min_replicas,
+        pulled=size if is_image else 0,
     )
 
 

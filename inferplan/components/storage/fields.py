@@ -42,6 +42,11 @@ class Store(Spec, ABC):
     """True if `files` of the weights may list the files, because the store cannot list them itself.
     """
 
+    copyable: ClassVar[bool] = True
+    """True if a preheat can read the store."""
+    pulled: ClassVar[bool] = False
+    """True if each node pulls the files to its own disk before a server starts there."""
+
     stated: ClassVar[Mapping[str, Any]] = {"kind": True}
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from inferplan.components.naming import MAX_NAME, bounded
+from inferplan.components.nodes.pool import Pool
 from inferplan.components.preheat.spec import artifact_job
 from inferplan.components.serving.spec import ModelSpec
 from inferplan.components.storage.fields import Store
@@ -15,6 +16,8 @@ from inferplan.documents.errors import KeyPath, SpecError
 from inferplan.kube.quantity import bytes_of
 from inferplan.stackfile.checks.located import below, unknown
 from inferplan.stackfile.stack import StackSettings
+
+_GI = 2**30
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
@@ -62,6 +65,11 @@ def _source_errors(
         problem = f"files is only for stores of kind http, but {store!r} is of kind {source.kind}."
         yield SpecError((*here, "files"), f"{problem} Remove files, and select with {fields}.")
     yield from below(here, source.path_errors(files.path, files.revision))
+    if copied and not source.copyable:
+        problem = (
+            f"{store!r} is of kind {source.kind}: pods mount it, and a preheat cannot copy it."
+        )
+        yield SpecError((*here, "store"), f"{problem} Remove preheat, and artifacts of this store.")
     if source.node_pool is not None and copied:
         problem = f"{store!r} is a disk of each node, and files cannot be copied from it."
         yield SpecError(
@@ -77,6 +85,8 @@ def _direct_errors(
     path = ("models", name, model.stored_files_field, "store")
     source, pool = settings.storage[store], settings.node_pools.get(model.pool)
     vendor = None if pool is None else pool.vendor
+    if source.pulled and pool is not None:
+        yield from _disk_errors(name, model, pool)
     if source.is_volume:
         yield from _node_disk_pool_errors(name, model.pool, store, source, path)
         return
@@ -97,6 +107,20 @@ def _direct_errors(
                 yield SpecError(("models", name, "env", variable), message)
     if problem:
         yield SpecError(path, f"{store!r} {problem}. {_preheat_remedy(settings)}.")
+
+
+def _disk_errors(name: str, model: ModelSpec, pool: Pool) -> Iterator[SpecError]:
+    """Check that the disk of a node holds an image with the model's files: packed and unpacked."""
+    files = model.stored_files
+    size = bytes_of(files.size) if files is not None and files.size else 0
+    disk = pool.capacity.ephemeral_storage_bytes
+    if disk and 2 * size > disk:
+        yield SpecError(
+            ("models", name, model.stored_files_field, "size"),
+            f"A node keeps an image packed and unpacked, here {2 * size / _GI:.0f}Gi, and the disk"
+            f" of pool {model.pool!r} has {disk / _GI:.0f}Gi for pods. Enlarge the disk of its nodes,"
+            " or use a store of kind nfs or s3 with a preheat.",
+        )
 
 
 def _preheat_remedy(settings: StackSettings) -> str:

@@ -77,7 +77,7 @@ WISHES: list[tuple[str, str, tuple[str, ...]]] = [
     ("s3", "supported", ("kind: s3",)),
     ("fsx", "instead", ("kind: pvc",)),
     ("nfs", "supported", ("kind: nfs",)),
-    ("oci", "instead", ("kind: s3",)),
+    ("oci", "supported", ("kind: oci", "digest")),
     ("gcs", "instead", ("storage.googleapis.com",)),
     ("azure blob", "instead", ("kind: pvc",)),
     ("mlflow", "instead", ("kind: s3",)),
@@ -188,3 +188,25 @@ def test_an_error_of_a_stack_file_gives_the_same_answer(tmp_path, path, value, w
     assert "is not supported." in lines[0]
     assert words in lines[0]
     assert re.search(r":[0-9]+:[0-9]+: ", lines[0])
+
+
+def names_in(schema: object) -> set[str]:
+    """The names of fields, and the enumerated values, of a JSON Schema."""
+    if isinstance(schema, list):
+        return {name for each in schema for name in names_in(each)}
+    if not isinstance(schema, dict):
+        return set()
+    values = [*schema.get("enum", ()), schema.get("const")]
+    fields = [name.removeprefix("inferplan:") for name in schema.get("properties", {})]
+    own = {each for each in (*values, *fields) if isinstance(each, str)}
+    return own.union(*(names_in(each) for each in schema.values()))
+
+
+def test_each_field_and_value_that_an_answer_names_exists():
+    names = names_in(json.loads((ROOT / "schemas" / "stack.schema.json").read_text()))
+    written = {
+        (row.topic, word)
+        for row in topics()
+        for word in re.findall(r"\b[a-z]+[A-Z][A-Za-z]*\b|(?<=kind: )[a-z]\w+", row.reason)
+    }
+    assert {each for each in written if each[1] not in {*names, "vLLM", "gRPC"}} == set()
