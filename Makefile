@@ -2,7 +2,7 @@
 # make test    lint, types and the tests, without the long sweeps of make test-full
 # make check   lint, types and the quick tests
 # make release the wheel and the source distribution, with checksums, bill of materials and provenance, in dist
-# make docs    the generated pages: stack files, accelerators, and one page per policy rule
+# make docs    the site of the documentation in .site, with the generated pages
 PYTHON ?= python3
 STACK ?= $(if $(NODE),docs/real-node/Pulumi.cpu.yaml,local)
 # real: a node with a kubelet, on which a real model answers (Linux and root; docs/rehearsal.md)
@@ -61,10 +61,8 @@ bench: setup-tests
 	@.venv/bin/python -m benchmarks
 
 docs: setup
-	@rm -rf docs/policies/rules
-	@.venv/bin/python -m inferplan.policies.pages docs/policies/rules
-	@.venv/bin/python -m inferplan.stackfile.reference docs/reference/stack-file.md
-	@.venv/bin/python -m inferplan.components.nodes.table docs/reference/accelerators.md
+	@.venv/bin/uv pip install --quiet --require-hashes --no-deps -r .ci/site.lock
+	@.venv/bin/python .ci/site.py
 
 # The same commit gives the same bytes on any machine: hatchling writes times of SOURCE_DATE_EPOCH, fixed modes and a fixed order.
 release: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
@@ -78,6 +76,7 @@ LOCK_IMAGE = $(CURDIR)/.venv/bin/uv pip compile --quiet --generate-hashes --no-e
 
 lock: setup
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --extra aws --extra policy --group dev pyproject.toml -o requirements.lock
+	echo zensical==0.0.73 | .venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --constraint requirements.lock - -o .ci/site.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra predict --constraint requirements.lock pyproject.toml -o requirements-predict.lock
 	.venv/bin/uv pip compile --quiet --generate-hashes --universal --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra aws --extra policy --constraint requirements.lock pyproject.toml -o inferplan/commands/init/template/requirements.lock
 	.venv/bin/python -m tests.wheel_lock

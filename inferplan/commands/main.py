@@ -51,7 +51,7 @@ class _LazyGroup(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if name is None:
             return name, command, rest
-        loaded = _load(name)
+        loaded = load(name)
         if name not in _WITHOUT_PROJECT:
             option = copy.copy(next(each for each in self.params if each.name == "project"))
             option.expose_value = False
@@ -59,7 +59,8 @@ class _LazyGroup(TyperGroup):
         return name, loaded, rest
 
 
-def _load(name: str) -> Any:
+def load(name: str) -> Any:
+    """Return the command `name` with its options."""
     alone = typer.Typer(add_completion=False, context_settings=_HELP_OPTIONS)
     alone.command(name)(import_module(COMMANDS[name][0]).command)
     return typer.main.get_command(alone)

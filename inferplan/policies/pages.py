@@ -1,4 +1,4 @@
-"""The page of each rule, for `inferplan check --explain RULE` and for `make docs`. All text comes
+"""The page of each rule, for `inferplan check --explain RULE` and for the site. All text comes
 from the rules.
 """
 

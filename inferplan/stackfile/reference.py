@@ -61,7 +61,8 @@ def values_text(field: dict[str, Any], *, link: bool = True) -> str:
     """
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})" if link else name
+        shown = f"[{name}](#{name.lower()})" if link else name
+        return "any value" if name == "JsonValue" else shown
     if options := [
         each.get("then", each) for each in options_of(field) if each.get("type") != "null"
     ]:

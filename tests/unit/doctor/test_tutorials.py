@@ -35,7 +35,7 @@ def test_there_are_tutorials_and_every_mark_is_known():
 )
 def test_every_inferplan_command_has_its_arguments_and_options(command):
     _, name, *arguments = shlex.split(command.partition(" > ")[0].partition(" | ")[0])
-    assert main._load(name).make_context(name, arguments) is not None
+    assert main.load(name).make_context(name, arguments) is not None
 
 
 def test_what_a_tutorial_installs_is_what_doctor_prints():
