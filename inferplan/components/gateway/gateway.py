@@ -116,7 +116,9 @@ class Gateway(pulumi.ComponentResource):
             public_routes=public_routes,
         )
         scripts = [
-            each for each in ("answers.js", "bodies.js", "requests.js") if f"/{each}" in config_text
+            each
+            for each in ("answers.js", "gateway.js", "requests.js")
+            if f"/{each}" in config_text
         ]
         content = {
             "nginx.conf": config_text,

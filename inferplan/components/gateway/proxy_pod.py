@@ -115,6 +115,8 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
     if grpc:
         ports.append(core.ContainerPortArgsDict(name="grpc", container_port=GRPC_PORT))
     health = core.HTTPGetActionArgsDict(path="/healthz", port="status")
+    # nginx looks up the servers of kept connections when it starts; without any it answers at once.
+    started = core.HTTPGetActionArgsDict(path="/startz", port="status")
     pid = f"{LAYOUT.scratch}/nginx.pid"
     # nginx listens until load balancers stop sending calls. Then SIGQUIT lets streams finish, where
     # the kubelet's SIGTERM would cut them; the hook delays SIGTERM until nginx has exited.
@@ -130,7 +132,7 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
         ports=ports,
         resources=_resources(),
         startup_probe=core.ProbeArgsDict(
-            http_get=health, period_seconds=1, failure_threshold=60, timeout_seconds=2
+            http_get=started, period_seconds=1, failure_threshold=60, timeout_seconds=2
         ),
         readiness_probe=core.ProbeArgsDict(
             http_get=health, period_seconds=5, failure_threshold=2, timeout_seconds=2

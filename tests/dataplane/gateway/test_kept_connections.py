@@ -9,7 +9,7 @@ import socket
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 
 import grpc
 import pytest
@@ -17,9 +17,11 @@ import pytest
 from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.handles import EndpointProtocol
 from tests.dataplane.gateway.grpc_engine import SERVICE, GrpcEngine
+from tests.dataplane.gateway.names import NameServer
 from tests.dataplane.gateway.recording import RecordingServer
-from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, release, spec
+from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, release, spec, wait_for
 from tests.lanes import in_full
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
 JSON = {"Content-Type": "application/json"}
@@ -92,41 +94,167 @@ def test_interleaved_calls_of_all_consumers_get_their_own_answers(proxy, count):
         assert len(carried) < count / 4
 
 
-def test_a_request_hidden_in_a_body_is_answered_to_nobody(proxy):
-    """Each consumer tries to leave a request or an answer on a connection, and the next calls."""
-    hidden = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nX-Consumer: victim\r\nContent-Length: 0\r\n\r\n"
-    framings = [
-        ["Content-Length: 4", f"Content-Length: {4 + len(hidden)}"],
-        ["Content-Length: 4", "Transfer-Encoding: chunked"],
+def test_a_pod_is_started_once_nginx_knows_the_servers_of_kept_connections(proxy):
+    """The startup probe of the Deployment decides: no call that follows it is a 502."""
+    names = NameServer()
+    names.answers.clear()
+    with RecordingServer() as server:
+        proxy.write(
+            spec(),
+            [endpoint("llama", server.port, ("chat",), host="llama")],
+            {"chat": consumer(keys=[1])},
+        )
+        names.serve(proxy)
+        proxy.start()
+        try:
+            for _ in range(5):
+                assert proxy.get_status("/startz") == 503
+                assert call(proxy, "chat", "llama")[0] == 502
+            assert proxy.get_status("/healthz") == 200
+            names.answers.set()
+            wait_for(lambda: proxy.get_status("/startz") == 200, "the pod is started")
+            assert {call(proxy, "chat", "llama", way) for way in WAYS} == {(200, "chat")}
+            # The probe sends nothing to the servers.
+            assert len(server.calls) == 2
+        finally:
+            names.answers.set()
+            names.stop()
+
+
+def test_a_name_that_does_not_exist_delays_a_pod_no_longer_than_its_lookup(proxy):
+    names = NameServer()
+    names.address = b""
+    proxy.write(
+        spec(), [endpoint("llama", 8000, ("chat",), host="llama")], {"chat": consumer(keys=[1])}
+    )
+    names.serve(proxy)
+    proxy.start()
+    try:
+        began = time.monotonic()
+        assert proxy.get_status("/startz") == 503
+        wait_for(lambda: proxy.get_status("/startz") == 200, "the pod is started")
+        assert 4.5 < time.monotonic() - began < 5 + PATIENCE_SECONDS / 4
+    finally:
+        names.stop()
+
+
+HIDDEN = (
+    b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nX-Consumer: victim\r\nContent-Length: 0\r\n\r\n",
+    b'HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n{"caller":"poison"}',
+    b"GET /health HTTP/1.1\r\nX-Consumer: victim\r\nX: ",
+)
+
+
+def framings(hidden: int) -> list[list[str]]:
+    """Headers that two readers may delimit a body of 4 bytes by in two ways."""
+    whole = 4 + hidden
+    alone = [
+        *(
+            "+4",
+            "-0",
+            "4, 4",
+            f"4, {whole}",
+            "0x4",
+            "4 ",
+            "\t4",
+            "04",
+            "4;",
+            "4\x0b",
+            '"4"',
+            "4.0",
+            "4e0",
+        ),
+        *("\xb4", "00000000000000000000000004", "18446744073709551620", " 4\r\n ", "", "4\x00"),
+    ]
+    codings = [
+        *(
+            "chunked",
+            "xchunked",
+            "chunked, identity",
+            "identity, chunked",
+            "chunked;q=1",
+            " chunked",
+        ),
+        *(
+            "chunked ",
+            "Chunked",
+            "\tchunked",
+            '"chunked"',
+            "chunked, chunked",
+            "gzip, chunked",
+            "chu\x00nked",
+        ),
+        *("\x0bchunked", "chunked\r\n ", "chunked\n X: y", "identity", "cow", "deflate"),
+    ]
+    return [
+        *([f"Content-Length: {value}"] for value in alone),
+        *([f"Transfer-Encoding: {coding}"] for coding in codings),
+        *(["Content-Length: 4", f"Transfer-Encoding: {coding}"] for coding in codings),
+        *([f"Transfer-Encoding: {coding}", f"Content-Length: {whole}"] for coding in codings),
+        ["Content-Length: 4", f"Content-Length: {whole}"],
+        [f"Content-Length: {whole}", "Content-Length: 4"],
         ["Transfer-Encoding: chunked", "Transfer-Encoding: identity"],
-        ["Transfer-Encoding: chunked, identity"],
-        ["Transfer-Encoding: xchunked"],
-        ["Content-Length: +4"],
-        ["Content-Length: 4, 4"],
-        ["Content-Length: 0x4"],
         ["Content-Length : 4"],
+        ["Content-Length\t: 4", "Transfer-Encoding : chunked"],
+        [" Content-Length: 4"],
+        ["X: y\r\n Content-Length: 4"],
         ["Content-Length: 4\n Transfer-Encoding: chunked"],
         ["Content-Length: 4", "Connection: Content-Length"],
+        ["Transfer-Encoding: chunked", "Connection: Transfer-Encoding"],
         ["Transfer-Encoding: chunked\r\nX: y\rTransfer-Encoding: a"],
+        ["Content-Length: 4", "Expect: 100-continue"],
+        ["Content-Length: 4", "Upgrade: h2c", "Connection: upgrade, HTTP2-Settings"],
+        ["Content_Length: 4", f"Content-Length: {whole}"],
+        ["Content-Length: 4", "Trailer: Content-Length", "TE: trailers"],
     ]
-    bodies = [b"null" + hidden, b"0\r\n\r\n" + hidden, b"4;x=\n\r\nnull\r\n0\r\n\r\n" + hidden]
+
+
+def smuggling() -> list[tuple[list[str], bytes]]:
+    """The framings, each with bodies that hide a request or an answer behind what one reader takes."""
+    cases = []
+    for hidden in HIDDEN:
+        bodies = (
+            b"null" + hidden,
+            b"0\r\n\r\n" + hidden,
+            b"4;x=\n\r\nnull\r\n0\r\n\r\n" + hidden,
+            b"4\r\nnull\r\n0\r\nContent-Length: 9\r\n\r\n" + hidden,
+        )
+        cases += [(framing, body) for framing in framings(len(hidden)) for body in bodies]
+    return cases
+
+
+@pytest.mark.parametrize("step", [23, *in_full(1)])
+def test_a_request_hidden_in_a_body_is_answered_to_no_other_consumer(proxy, step):
+    """The attacker tries to leave a request or an answer on a connection; the victim calls after
+    each of 900 attempts.
+    """
+    cases = smuggling()
+    assert len(cases) >= 900
+    tried = cases[::step]
     with RecordingServer() as server:
         run(proxy, {"llama": server}, ("attacker", "victim"))
         key = proxy.key("attacker")
-        for framing in framings:
-            for body in bodies:
-                lines = [
-                    "POST /llama/v1/completions HTTP/1.1",
-                    "Host: a",
-                    f"Authorization: Bearer {key}",
-                    *JSON_LINES,
-                    *framing,
-                    "Connection: close",
-                ]
-                proxy.raw("\r\n".join([*lines, "", ""]).encode() + body)
-                assert call(proxy, "victim", "llama") == (200, "victim")
-        assert Counter(server.calls)["victim"] == len(framings) * len(bodies)
+        for number, (framing, body) in enumerate(tried):
+            lines = [
+                f"POST {WAYS[number % 2].format(model='llama')} HTTP/1.1",
+                "Host: a",
+                f"Authorization: Bearer {key}",
+                *JSON_LINES,
+                *framing,
+            ]
+            with socket.create_connection(("127.0.0.1", proxy.port), 10) as connection:
+                connection.settimeout(0.05)
+                with suppress(OSError):
+                    connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
+                    while connection.recv(65536):
+                        pass
+                # While the attacker's connection is still open, and after it.
+                assert call(proxy, "victim", "llama", WAYS[0]) == (200, "victim")
+            assert call(proxy, "victim", "llama", WAYS[1]) == (200, "victim")
+        assert Counter(server.calls)["victim"] == 2 * len(tried)
         assert all(len({*each.callers}) == 1 for each in server.carried)
+        # The victim's calls use kept connections.
+        assert sum("victim" in each.callers for each in server.carried) < len(tried)
 
 
 JSON_LINES = [f"{name}: {value}" for name, value in JSON.items()]

@@ -28,7 +28,15 @@ from inferplan.components.gateway.memory import (
     worst_bytes,
 )
 from tests.dataplane.gateway.control_group import MemoryGroup, memory_group
-from tests.dataplane.gateway.stand import PREPARE, Proxy, consumer, endpoint, spec, wait_for
+from tests.dataplane.gateway.stand import (
+    PREPARE,
+    Proxy,
+    consumer,
+    endpoint,
+    release,
+    spec,
+    wait_for,
+)
 from tests.patience import PATIENCE_SECONDS
 
 HONEST = [f"honest-{number}" for number in range(9)]
@@ -94,11 +102,11 @@ def gateway(
 ) -> Iterator[tuple[Proxy, Sink]]:
     sink, proxy = Sink(), Proxy(folder)
     if deadline_parts > 1:
-        script = (PREPARE.parent / "bodies.js").read_text()
+        script = (PREPARE.parent / "gateway.js").read_text()
         whole = "FIRST_MS + length / BYTES_PER_MS"
         shorter = script.replace(whole, f"({whole}) / {deadline_parts}")
         assert shorter != script
-        (folder / "bodies.js").write_text(shorter)
+        (folder / "gateway.js").write_text(shorter)
         proxy.layout = replace(proxy.layout, scripts=str(folder))
     if group is not None:
         proxy.binary = group.wrap(proxy.binary, folder / "nginx")
@@ -246,7 +254,7 @@ def test_a_body_that_takes_too_long_as_a_whole_ends_and_frees_its_slot(tmp_path,
         gateway(tmp_path, "greedy", "honest", deadline_parts=100) as (proxy, sink),
         ExitStack() as s,
     ):
-        if not (tmp_path / "body.conf").read_text():
+        if release(proxy.binary) < (1, 30):
             pytest.skip("this nginx has no js_access (njs 0.9.9)")
         size = CHUNKED if length is None else "large" if length > MB else "small"
         first = b"1\r\n{\r\n" if length is None else b"{"

@@ -8,12 +8,12 @@ import http.client
 import json
 import signal
 import socket
-import threading
 from contextlib import closing
 
 import pytest
 
 from tests.dataplane.gateway.backend import Backend
+from tests.dataplane.gateway.names import NameServer
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec, wait_for
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
@@ -162,57 +162,11 @@ def test_on_sigquit_running_streams_finish_and_no_new_request_is_taken(proxy, ba
     assert proxy.process.wait(PATIENCE_SECONDS) == 0
 
 
-class _Names:
-    """A name server that says where `llama.inference.svc.cluster.test` is, for a second at a time."""
-
-    def __init__(self):
-        self.address = b"\x7f\x00\x00\x01"
-        self.asked = []
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.1", 0))
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def stop(self):
-        # A socket that is closed under a thread which reads it goes on reading; an empty datagram
-        # ends that first.
-        with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as end:
-            end.sendto(b"", self.socket.getsockname())
-        self.thread.join(PATIENCE_SECONDS)
-        self.socket.close()
-
-    def _run(self):
-        while True:
-            query, peer = self.socket.recvfrom(512)
-            if not query:
-                return
-            name, at = [], 12
-            while size := query[at]:
-                name.append(query[at + 1 : at + 1 + size].decode())
-                at += size + 1
-            kind = int.from_bytes(query[at + 1 : at + 3], "big")
-            self.asked.append(".".join(name))
-            question = query[12 : at + 5]
-            found = kind == 1 and self.address
-            record = (
-                b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x01\x00\x04" + self.address if found else b""
-            )
-            self.socket.sendto(
-                query[:2]
-                + b"\x81\x80\x00\x01"
-                + (b"\x00\x01" if found else b"\x00\x00")
-                + b"\x00" * 4
-                + question
-                + record,
-                peer,
-            )
-
-
 def test_a_service_that_moves_is_followed_without_a_restart(tmp_path, proxy):
     """Two engines on one port, at 127.0.0.1 and 127.0.0.2: the name moves from the first to the
     second.
     """
-    names, port = _Names(), free_port()
+    names, port = NameServer(), free_port()
     engines = [
         Backend(address=address, port=port).start() for address in ("127.0.0.1", "127.0.0.2")
     ]
@@ -249,7 +203,7 @@ def test_a_service_that_moves_is_followed_without_a_restart(tmp_path, proxy):
 
 
 def test_a_name_that_does_not_resolve_stops_neither_the_start_nor_other_models(proxy, backend):
-    names = _Names()
+    names = NameServer()
     names.address = b""
     endpoints = [
         endpoint("llama", 8000, ("chat",), host="llama"),

@@ -149,7 +149,7 @@ def test_no_secret_is_anywhere_but_in_secrets(preview):
         ):
             assert spelled not in everything
     config = recording.one("kubernetes:core/v1:ConfigMap").inputs["data"]
-    assert set(config) == {"nginx.conf", "prepare.sh", "bodies.js"}
+    assert set(config) == {"nginx.conf", "prepare.sh", "gateway.js"}
 
 
 def test_an_unknown_seed_leaves_the_plan_whole():

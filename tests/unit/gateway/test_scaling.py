@@ -42,7 +42,7 @@ def test_the_gateway_counts_the_requests_of_scaled_models_alone(stack):
     assert 'default "llama-3-8b";' in config["nginx.conf"]
     assert "export default" in config["requests.js"]
     plain = config_of(recorded())
-    assert set(plain) == {"nginx.conf", "prepare.sh", "bodies.js"}
+    assert set(plain) == {"nginx.conf", "prepare.sh", "gateway.js"}
     assert "js_" not in plain["nginx.conf"].replace("js_module", "")
     assert "load_module" not in plain["nginx.conf"]
 

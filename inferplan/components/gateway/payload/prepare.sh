@@ -65,18 +65,20 @@ if is_since 1027004; then
   echo "keepalive_min_timeout 10s;" >> "$runtime"
 fi
 
-# njs of 0.9.9 or newer can give the body of a request a deadline.
-set -- $(awk '$1 == "#" && $2 == "deadline" { print $3, $4; exit }' "$main")
+# njs of 0.9.9 or newer gives bodies a deadline, and delays the first calls until nginx has looked up its servers.
+set -- $(awk '$1 == "#" && $2 == "script" { print $3, $4; exit }' "$main")
 if [ $# -gt 0 ]; then
   folder=$(dirname "$runtime") load=
-  : > "$folder/modules.conf"; : > "$folder/body.conf"
+  : > "$folder/modules.conf"; : > "$folder/body.conf"; echo "return 200;" > "$folder/start.conf"
   if [ -n "${2:-}" ]; then load="load_module $2;"; fi
-  printf '%s pid %s/probe.pid; error_log stderr emerg; events {} http { js_import bodies from %s; server { location / { js_access bodies.read; } } }\n' \
+  printf '%s pid %s/probe.pid; error_log stderr emerg; events {} http { js_import gateway from %s; server { location / { js_access gateway.read; } } }\n' \
     "$load" "$folder" "$1" > "$folder/probe.conf"
   if nginx -t -q -c "$folder/probe.conf" 2> /dev/null; then
     if ! grep -q '^load_module' "$main"; then echo "$load" > "$folder/modules.conf"; fi
-    echo "js_import bodies from $1;" >> "$runtime"
-    echo "js_access bodies.read;" > "$folder/body.conf"
+    echo "js_import gateway from $1; js_shared_dict_zone zone=startup:32k type=number;" >> "$runtime"
+    echo "js_access gateway.read;" > "$folder/body.conf"
+    awk '$1 == "upstream" { print $2 }' "$runtime" > "$folder/pools"
+    echo "set \$pools_file $folder/pools; js_content gateway.started;" > "$folder/start.conf"
   fi
 fi
 
