@@ -88,6 +88,14 @@ def test_answers_that_break_off_are_continued_where_they_broke(origin, preheat):
         assert origin.sent < len(tiny_model()[SHARD])
 
 
+@OF_OTHERS
+def test_a_server_that_breaks_off_after_a_few_bytes_each_time_is_given_up(origin, preheat):
+    origin.fail(lambda _path, _count: ("cut", 8), SHARD)
+    made = preheat(tuning={"retries": 3})
+    refused(made.run(), made, 5, SHARD)
+    assert origin.requests < 40
+
+
 @pytest.mark.parametrize("code", in_full(500, 503))
 def test_a_burst_of_server_errors_is_waited_out(origin, preheat, code):
     origin.fail(lambda _path, count: ("status", code) if count <= 3 else None)

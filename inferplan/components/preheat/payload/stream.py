@@ -28,6 +28,8 @@ _MOST = 1 << 20
 _NO_SPLICE = (errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP)
 _POLL_MILLISECONDS = 250
 _TRIES_OF_OTHER = 3
+# A server that breaks off after a few bytes of every answer would be asked millions of times.
+_LEAST_PROGRESS = 1 << 16
 
 Pull = Callable[[int, int, int], int]
 """Takes bytes from a pipe, at most so many, for a position of the file: returns how many it took, 0 at the pipe's end."""
@@ -62,7 +64,7 @@ class Transfer:
 def read_range(transfer: Transfer, path: str, offset: int, count: int, pull: Pull) -> None:
     """Have `pull` take `count` bytes of a file from a pipe, at most one MiB at a time.
 
-    Raises PreheatError(SOURCE) after too many tries without a byte, Stopped, and what `pull` raises.
+    Raises PreheatError(SOURCE) after too many tries with less than 64 KiB, Stopped, and what `pull` raises.
     """
     tries, retries = 0, transfer.retries
     while count:
@@ -72,7 +74,7 @@ def read_range(transfer: Transfer, path: str, offset: int, count: int, pull: Pul
             return
         if refusal := untrusted(problem, transfer.source.name):
             raise refusal
-        tries = 1 if done else tries + 1
+        tries = 1 if done >= _LEAST_PROGRESS else tries + 1
         if tries > most:
             remedy = "check that it is up and that the key may read it; what has arrived stays, the next run continues"
             facts = {"file": path, "expected": f"{count} more bytes", "found": problem}
