@@ -1,23 +1,29 @@
-"""`inferplan import FILE`: a stack file from values, a Deployment or an InferenceService of others."""
+"""`inferplan import FILE`, or with `--context`: a stack file from values, a Deployment or an InferenceService of others."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from inferplan.commands.import_stack.cluster import import_cluster
 from inferplan.commands.import_stack.import_stack import import_stack
 from inferplan.commands.screen import note, say, show
+from inferplan.errors import RequestError
 from inferplan.workspace.files import create
 
 
 def command(
-    source: Annotated[
-        Path,
-        typer.Argument(help="Values of the production stack, or a file or folder of manifests."),
-    ],
     accelerator: Annotated[
         str, typer.Option(help="The accelerator of the nodes, such as nvidia-h100.")
     ],
+    source: Annotated[
+        Path | None,
+        typer.Argument(help="Values of the production stack, or a file or folder of manifests."),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(help="Read the servers of this context of your kubeconfig instead of SOURCE."),
+    ] = None,
     partial: Annotated[
         bool,
         typer.Option(
@@ -34,7 +40,12 @@ def command(
     """Write a stack file for the model servers in SOURCE, and list everything that it does not
     carry over.
     """
-    imported = import_stack(source, accelerator=accelerator)
+    if (source is None) == (context is None):
+        raise RequestError("Name a SOURCE, or a cluster with --context; exactly one of them.")
+    if source is not None:
+        imported = import_stack(source, accelerator=accelerator)
+    else:
+        imported = import_cluster(str(context), accelerator=accelerator)
     if imported.shrinks:
         say("The stack would be smaller than its source:")
         note(imported.shrinks)

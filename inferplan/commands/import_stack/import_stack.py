@@ -1,7 +1,7 @@
 """Writes a stack file from servers of others: what a stack can say, with a list of everything else."""
 
 import math
-from collections.abc import Container, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -167,9 +167,10 @@ def _model(server: Server, storage: dict[str, Any]) -> dict[str, Any] | None:
     return model
 
 
-def _label(text: str, kind: str, taken: Container[str]) -> str:
+def _label(text: str, kind: str, taken: Iterable[str]) -> str:
     """A name for `text` that a stack accepts, and that is not `taken`."""
     label = label_of(text, 36)
+    taken = {*taken, *(name for each in MODEL_SPECS.values() for name in each.reserved_names)}
     return free_name(label if label[:1].isalpha() else f"{kind}-{label}".strip("-"), taken)
 
 

@@ -6,7 +6,7 @@ import copy
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from inferplan.commands.import_stack.fields import (
     Source,
     items_at,
     left_in,
+    loss_of,
     take,
 )
 from inferplan.components.serving.spec import MODEL_SPECS
@@ -153,11 +154,13 @@ def _server(
         str(value) for path in row["image"] if (value := value_at(body, parse(path))) is not MISSING
     ]
     words = [*_words(body, row, source.reject)]
-    words += _more_words(body, row, words)
-    text = " ".join([*images, *(word for _, word in words)])
+    text = " ".join([*images, *(word for _, word in words)]).lower()
     engine = row.get("engine") or _engine(text)
     if not engine:
         return None
+    replaced = next((each for each in _TABLE["replaced"] if each in text), "")
+    other = _TABLE["replaced"].get(replaced, {"options": {}, "variables": {}})
+    words += _more_words(body, row, words, other["variables"])
     if "identity" in row:
         take(body, row["identity"])
     server = Server(name=name, source=source, engine=engine)
@@ -167,6 +170,9 @@ def _server(
         str(each.get("name")): str(each["value"]) for each in environment if "value" in each
     }
     server.options += read_options(words, variables, source.leave)
+    _rename(server.options, other["options"])
+    if replaced:
+        source.leave(("engine",), f"{replaced} is replaced: {loss_of('engine')['reason']}")
     _find_content(server, body, row)
     if not server.version and (match := _VERSION.search(" ".join(images))):
         server.version = match[0]
@@ -185,6 +191,22 @@ def _server(
                 ),
             )
     return server
+
+
+def _rename(options: list[Option], names: Mapping[str, str]) -> None:
+    for each in options:
+        new = names.get(each.name, each.name)
+        each.words[0] = each.words[0].replace(each.name, new, 1)
+        each.name = new
+
+
+def is_server(kind: str, body: dict[str, Any]) -> bool:
+    """True if an object may be a model server or its autoscaler: a Deployment if it names an engine
+    or requests accelerators.
+    """
+    names = " ".join(str(each) for _, each in leaves(body))
+    accelerated = any(vendor_of(str(key)) for path, _ in leaves(body) for key in path)
+    return kind != "Deployment" or accelerated or bool(_engine(names))
 
 
 def _engine(text: str) -> str:
@@ -220,18 +242,23 @@ def _words(
 
 
 def _more_words(
-    body: dict[str, Any], row: dict[str, Any], words: list[tuple[paths.Path, str]]
+    body: dict[str, Any],
+    row: dict[str, Any],
+    words: list[tuple[paths.Path, str]],
+    variables: Mapping[str, str],
 ) -> Iterator[tuple[paths.Path, str]]:
     """The words of variables that a template adds to the command line, and whose references leave
     `words`.
     """
     for path in row.get("env", ()):
         for index, each in enumerate(items_at(body, path)):
-            name = each.get("name")
-            if name in _TABLE["arguments"]["variables"] and isinstance(each.get("value"), str):
+            name, value = each.get("name"), each.get("value")
+            option = variables.get(str(name))
+            if isinstance(value, str) and (option or name in _TABLE["arguments"]["variables"]):
                 words[:] = [(at, re.sub(rf"\$[({{]?{name}[)}}]?", "", word)) for at, word in words]
                 place = f"{path}[{index}]"
-                yield from ((parse(place), word) for word in shlex.split(each["value"]))
+                more = [option, value] if option else shlex.split(value)
+                yield from ((parse(place), word) for word in more)
                 take(body, f"{place}.name")
                 take(body, f"{place}.value")
     words[:] = [each for each in words if each[1]]

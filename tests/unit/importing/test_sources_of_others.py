@@ -182,7 +182,7 @@ def test_a_number_keeps_its_value_or_is_listed(imported, number):
 def test_a_server_of_another_kind_is_listed(imported):
     with pytest.raises(RequestError, match="Deployment chat: the whole object"):
         imported(
-            deployment("--model-id=org/m", image="ghcr.io/huggingface/text-generation-inference:3")
+            deployment("--model-id=org/m", image="ghcr.io/huggingface/text-embeddings-inference:1")
         )
 
 
