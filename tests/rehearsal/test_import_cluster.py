@@ -120,7 +120,7 @@ def test_servers_made_by_hand_become_models_and_nothing_is_changed(cluster, live
         each["metadata"]["generation"] for each in live.request("GET", DEPLOYMENTS)["items"]
     ]
     (tmp_path / "Pulumi.imported.yaml").write_text(result.text)
-    models = validate(read_stack(tmp_path / "Pulumi.imported.yaml")).models
+    models: dict[str, Any] = dict(validate(read_stack(tmp_path / "Pulumi.imported.yaml")).models)
     by_path = {
         each.weights.path: each for each in models.values() if getattr(each, "weights", None)
     }

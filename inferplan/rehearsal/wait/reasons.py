@@ -27,7 +27,7 @@ _WORKLOADS = (
     "RayService",
 )
 _IMMUTABLE = re.compile(
-    r"immutable|may not (change|be changed|be updated)|updates to .* are forbidden"
+    r"immutable|may not (change|be changed|be updated)|updates to .* are forbidden|once set"
     r"|forbidden after creation|cannot change roleRef|cannot update non-convertible"
 )
 # Objects between a workload and its pods.
