@@ -2,14 +2,13 @@
 (.ci/site.lock) makes HTML of them with a search that needs no server. `--pages` stops before that.
 """
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from inferplan.commands.docs.pages import sections
 from inferplan.commands.main import COMMANDS, load
@@ -89,25 +88,16 @@ def llms(folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def navigated(folder: Path) -> Iterator[str]:
-    """Yield every page that the navigation has; a folder stands for its pages."""
-    with CONFIGURATION.open("rb") as file:
-        yield from _flat(tomllib.load(file)["project"]["nav"], folder)
+def configuration(folder: Path) -> str:
+    """Return the generator's configuration, in which a folder of the navigation is its pages."""
 
-
-def _flat(entries: Any, folder: Path) -> Iterator[str]:
-    if isinstance(entries, dict):
-        for each in entries.values():
-            yield from _flat(each, folder)
-    elif isinstance(entries, list):
-        for each in entries:
-            yield from _flat(each, folder)
-    elif (folder / entries).is_dir():
-        yield from (
-            each.relative_to(folder).as_posix() for each in sorted((folder / entries).glob("*.md"))
+    def listed(match: re.Match[str]) -> str:
+        names = sorted(
+            each.relative_to(folder).as_posix() for each in (folder / match[1]).glob("*.md")
         )
-    else:
-        yield entries
+        return f"= {json.dumps(names)} }}"
+
+    return re.sub(r'= "([a-z/]+)" }', listed, CONFIGURATION.read_text(encoding="utf-8"))
 
 
 def main() -> None:
@@ -115,7 +105,7 @@ def main() -> None:
     write_pages(site / "pages")
     if "--pages" in sys.argv[1:]:
         return
-    shutil.copy(CONFIGURATION, site / "zensical.toml")
+    (site / "zensical.toml").write_text(configuration(site / "pages"), encoding="utf-8")
     done = subprocess.run(
         [Path(sys.executable).with_name("zensical"), "build", "--clean", "--strict"],
         cwd=site,
