@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from inferplan.client.local_gateway.nginx import problem_of
 from inferplan.components.gateway.exposure_spec import GATEWAY
 from inferplan.components.gateway.routes import ONE_ADDRESS, public_path
 from inferplan.components.handles import Endpoint, ModelTensors, ProtocolKind, Tensor, TextTensors
 from inferplan.documents.errors import unknown
 from inferplan.errors import OperationError, RequestError
+from inferplan.rehearsal.cluster import status
 from inferplan.workspace import kubectl
 from inferplan.workspace.contract import Contract, contract_of
 from inferplan.workspace.keys import newest_key
@@ -223,10 +225,16 @@ def check_reachable(workspace: Workspace, gateway: str | None) -> None:
 
     stack = workspace.stack
     if workspace.simulated:
+        start = f"inferplan up {workspace.rehearsal_arguments}"
+        if (state := status(workspace.cluster)) != "running":
+            raise OperationError(
+                f"the simulated cluster of {stack} is {state}. Start it with: {start}"
+            )
+        if problem := problem_of(workspace):
+            raise OperationError(f"no model of {stack} answers in this rehearsal: {problem}")
         raise OperationError(
             f"{stack} runs on a simulated cluster, and its local gateway does not answer. Start or"
-            f" repair it with: inferplan up {workspace.rehearsal_arguments}, or name a running"
-            " gateway with --gateway URL"
+            f" repair it with: {start}, or name a running gateway with --gateway URL"
         )
     spec = workspace.settings.gateway
     if spec is not None and not spec.access.is_public:

@@ -80,7 +80,14 @@ def open_secrets(
         reason = f"neither {_VARIABLE} nor {_VARIABLE}_FILE is set"
         return OpenedSecrets(_digests(secrets), placeholders=True, reason=reason)
     passphrase, source = passphrase_and_source
-    box = unlock(passphrase, salt, source=source)
+    try:
+        box = unlock(passphrase, salt, source=source)
+    except SecretsError:
+        if source != str(PROJECT.path):
+            raise
+        # The user did not name this file for this stack: another passphrase can be its own.
+        reason = f"the passphrase in {source} is not this stack's"
+        return OpenedSecrets(_digests(secrets), placeholders=True, reason=reason)
     return OpenedSecrets(
         {key: _decrypted(box, key, ciphertext) for key, ciphertext in secrets.items()}
     )
@@ -104,21 +111,44 @@ def belongs_to_passphrase(salt: str | None, provider: str | None) -> bool:
     return bool(salt) and provider in (None, "", "passphrase")
 
 
+@dataclass
+class ProjectPassphrase:
+    """The passphrase file of the selected project, which `init` writes: it counts where the user
+    sets no variable. `forgotten` is True once no secret may be opened.
+    """
+
+    path: Path | None = None
+    forgotten: bool = False
+
+    def variables(self) -> dict[str, str]:
+        """The variable for programs that open the project's secrets; {} if the user's own count."""
+        own = {_VARIABLE, f"{_VARIABLE}_FILE"} & {*os.environ}
+        if self.path is None or self.forgotten or own:
+            return {}
+        return {f"{_VARIABLE}_FILE": str(self.path)}
+
+
+PROJECT = ProjectPassphrase()
+
+
 def passphrase_of(environment: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
-    """The passphrase and its variable, in the CLI's order; None if no variable is set. Raises
-    SecretsError.
+    """The passphrase and its variable, in the CLI's order, else that of the project's file; None
+    without either. Raises SecretsError.
     """
     if _VARIABLE in environment:
         return environment[_VARIABLE], _VARIABLE
     path = environment.get(f"{_VARIABLE}_FILE")
+    source = f"{_VARIABLE}_FILE"
+    if not path and environment is os.environ:
+        path = source = PROJECT.variables().get(f"{_VARIABLE}_FILE", "")
     if not path:
         return None
     try:
-        return Path(path).read_text(encoding="utf-8").strip(), f"{_VARIABLE}_FILE"
+        return Path(path).read_text(encoding="utf-8").strip(), source
     except (OSError, UnicodeDecodeError, ValueError) as error:
         problem = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise SecretsError(
-            f"cannot read {path} (from {_VARIABLE}_FILE): {problem}",
+            f"cannot read {path}{f' (from {source})' if source != path else ''}: {problem}",
             "correct the path, or unset the variable to rehearse with placeholders",
         ) from None
 
@@ -127,6 +157,7 @@ def forget_passphrase() -> None:
     """Open no secret in this process from now on."""
     for name in (_VARIABLE, f"{_VARIABLE}_FILE"):
         os.environ.pop(name, None)
+    PROJECT.forgotten = True
 
 
 def _decrypted(box: SecretBox, key: str, ciphertext: str) -> str:

@@ -3,7 +3,6 @@ changes.
 """
 
 import json
-import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -191,16 +190,10 @@ def _check_passphrase(workspace: Workspace) -> None:
         or passphrase_of() is not None
     ):
         return
-    own = workspace.root / ".passphrase"
-    remedy = (
-        f"Run: export PULUMI_CONFIG_PASSPHRASE_FILE={shlex.quote(str(own))}"
-        if own.is_file()
-        else "Set one of them"
-    )
     raise OperationError(
         f"{workspace.file.shown_path}: Pulumi needs the passphrase of the stack's secrets, and"
         " neither PULUMI_CONFIG_PASSPHRASE nor PULUMI_CONFIG_PASSPHRASE_FILE is set. Nothing was"
-        f" changed. {remedy}, or add --engine rehearsal"
+        " changed. Set one of them, or add --engine rehearsal"
     )
 
 

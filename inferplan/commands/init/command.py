@@ -1,6 +1,5 @@
 """`inferplan init DIR`: make a repository for a project of one's own, from at most four answers."""
 
-import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -137,11 +136,6 @@ def _print(new: NewRepository, *, simulated: bool, on_cpus: bool) -> None:
             " ignores. Keep a copy of it"
         )
     print("next:")
-    if new.passphrase_file:
-        print(
-            "  export"
-            f" PULUMI_CONFIG_PASSPHRASE_FILE={shlex.quote(str(new.folder.absolute() / '.passphrase'))}"
-        )
     print(
         f"  inferplan up {new.stack}{'' if simulated else ' --engine rehearsal'} --project"
         f" {new.folder}  # on fake nodes of this machine"

@@ -217,7 +217,8 @@ def make_repository(folder: Path, answers: Answers, wheel: Wheel | None = None) 
     project = (
         re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.absolute().name).strip("-.")[:100] or "inference"
     )
-    configured = passphrase_of()
+    # A copy: the new project has nothing to do with the passphrase file of the selected one.
+    configured = passphrase_of(dict(os.environ))
     passphrase = randomness.token_urlsafe(SEED_BYTES) if configured is None else configured[0]
     if configured is not None and passphrase in ("", EXAMPLE_PASSPHRASE):
         kind = "public passphrase of the examples" if passphrase else "empty passphrase"

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -124,13 +125,30 @@ def test_a_repository_has_a_program_of_two_lines_one_stack_and_its_own_secrets(t
     assert not [word for word in (*passphrases, *seeds) if word in printed.out + printed.err]
     assert "inferplan up local --project acme-models" in printed.out
     assert "requirements.txt says how" in printed.out
-    assert f"\n  export PULUMI_CONFIG_PASSPHRASE_FILE={folder / '.passphrase'}\n" in printed.out
+    assert "export" not in printed.out
 
 
-def test_without_a_passphrase_the_cli_is_not_called_and_the_message_names_the_file(
-    tmp_path, monkeypatch, capsys
-):
-    """The CLI would report this only after a cluster has started, and it does not know the file."""
+def test_the_passphrase_of_the_project_is_found_without_a_variable(tmp_path, capsys):
+    assert _run("init", "acme") == 0
+    shutil.copytree(tmp_path / "acme", tmp_path / "lost")
+    (tmp_path / "lost" / ".passphrase").unlink()
+    for name, known in (("acme", True), ("lost", False)):
+        capsys.readouterr()
+        assert _run("keys", "show", "chat", "--stack", "local", "--project", name) == (
+            0 if known else 2
+        )
+        assert ("ipk_chat_1_" in capsys.readouterr().out) is known
+
+
+def test_a_passphrase_of_the_project_that_is_another_stacks_gives_placeholders(tmp_path, capsys):
+    assert _run("init", "acme") == 0
+    (tmp_path / "acme" / ".passphrase").write_text("another stack's")
+    assert _run("plan", "local", "--project", "acme") == 0
+    assert "is not this stack's" in capsys.readouterr().err
+
+
+def test_without_a_passphrase_the_cli_is_not_called(tmp_path, monkeypatch, capsys):
+    """The CLI would report this only after a cluster has started."""
     pulumi = tmp_path / "bin" / "pulumi"
     pulumi.parent.mkdir()
     pulumi.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\nexit 1\n")
@@ -138,11 +156,9 @@ def test_without_a_passphrase_the_cli_is_not_called_and_the_message_names_the_fi
     monkeypatch.setenv("PATH", str(pulumi.parent), prepend=os.pathsep)
     monkeypatch.setenv("INFERPLAN_STATE_DIR", str(tmp_path / "state"))
     assert _run("init", "acme") == 0
+    (tmp_path / "acme" / ".passphrase").unlink()
     assert _run("up", "local", "--project", "acme") == 1
-    assert (
-        f"Run: export PULUMI_CONFIG_PASSPHRASE_FILE={tmp_path}/acme/.passphrase"
-        in capsys.readouterr().err
-    )
+    assert "Set one of them, or add --engine rehearsal" in capsys.readouterr().err
     assert not (tmp_path / "called").exists()
     assert not (tmp_path / "state" / "clusters").exists()
 
