@@ -39,7 +39,9 @@ DEVELOPMENT_OPTIONS = re.compile(
     "|share|tool-server|trust-request-chat-template)"
 )
 # A program in an argument, for example of python3 -c.
-TRUSTING_CODE = re.compile(r"\btrust_remote_code\s*=\s*True\b")
+TRUSTING_CODE = re.compile(
+    r"\btrust_(remote_code|repo)\s*=\s*True\b|\bhub\.load\((?!.*source\s*=\s*['\"]local)"
+)
 UNPICKLING_CODE = re.compile(
     r"\bweights_only\s*=\s*False\b|\b(pickle|joblib|dill|cloudpickle)\.loads?\("
 )
@@ -78,7 +80,8 @@ LOAD_VARIABLES = (
     "LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|PYTHONPATH|PYTHONSTARTUP|PYTHONHOME|VLLM_PLUGINS"
 )
 DOWNLOAD_COMMAND = re.compile(
-    r"\b(pip3?|uv pip|conda|apt-get|apt) install\b|\b(curl|wget)\b[^|]*\|\s*(sudo )?(ba|z)?sh\b"
+    r"\b(pip[0-9.]*|uv pip|conda|mamba|apt-get|apt|dnf|yum|npm|pnpm|yarn|bun|gem|cargo|go|poetry)\s+(-\S+\s+)*install\b"
+    r"|\bapk\s+(-\S+\s+)*add\b|\b(curl|wget)\b[^|]*\|\s*(sudo )?(ba|z)?sh\b"
 )
 DOWNLOADERS = re.compile(r"(\A|[\s/])(hf|huggingface-cli) download ")
 COMMIT = re.compile(r"[0-9a-f]{40}\Z")
@@ -152,7 +155,7 @@ def model_disallow_pickle(pod: PodTemplate, _: Parameters) -> Violations:
         kind = model if model.keys[-1] in PICKLE_SERVERS else model.at("modelFormat", "name")
         if kind is model or kind.text() in PICKLE_SERVERS:
             yield violation(kind, "is a format that loads pickle files")
-    for container in pod.running:
+    for container in pod.containers:
         yield from (
             violation(word.field, "loads pickle files")
             for word in container.arguments

@@ -110,7 +110,7 @@ def is_tunnel(container: Container) -> bool:
 
 def is_open_shell(container: Container) -> bool:
     """True if the container starts a program that runs what any client sends."""
-    texts, names = _texts(container), {*container.environment()}
+    texts, names = (*_texts(container), *container.words), {*container.environment()}
     names |= {name for _, name, _ in container.options}
     return any(
         any(re.fullmatch(program, text) for text in texts)
