@@ -2,6 +2,7 @@
 another revision.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 from inferplan.documents.files import state_directory
 from inferplan.errors import OperationError, RequestError
+from inferplan.kube.disclosure.disclosure import disclosed
 from inferplan.planning.kubernetes_upgrade import skipped_versions
 from inferplan.planning.notes import stack_notes
 from inferplan.pulumi_engine.plan.states import States, load, save, states_of
@@ -67,6 +69,18 @@ class StackPlan:
     def saved(self) -> bytes:
         """The plan as a file to compare with later. Secrets are masked."""
         return save(self.plan.states)
+
+    def shown(self) -> bytes:
+        """The plan for people and logs: values that no table knows as public are hidden, so it is
+        no plan to compare with.
+        """
+        document = json.loads(self.saved())
+        del document["format"]
+        for key in ("config", "outputs"):
+            document[key] = disclosed(document[key])
+        for each in document["resources"]:
+            each["inputs"] = disclosed(each["inputs"], each["type"])
+        return json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
 
     def events(self) -> bytes:
         from inferplan.planning.policy_check import judge

@@ -65,7 +65,13 @@ def command(
         ),
     ] = False,
     save: Annotated[
-        Path | None, typer.Option(help="Write this plan to a file, secrets masked.")
+        Path | None,
+        typer.Option(
+            help=(
+                "Write this plan to a file to compare with, secrets masked. Other values are those"
+                " of the stack file: keep both where the same people read them."
+            )
+        ),
     ] = None,
     events: Annotated[
         Path | None,
@@ -82,8 +88,8 @@ def command(
     as_json: Annotated[
         bool,
         json_option(
-            "Print every resource with its type, name and inputs as JSON, secrets masked, like"
-            " --save."
+            "Print every resource with its type, name and inputs as JSON. Values that may be"
+            " secrets are hidden; the file of --save has them as the stack file does."
         ),
     ] = False,
 ) -> None:
@@ -100,7 +106,7 @@ def command(
             write(events, refusal_events(stack, str(error)))
         raise
     if as_json:
-        sys.stdout.write(plan.saved().decode().rstrip("\n") + "\n")
+        sys.stdout.write(plan.shown().decode())
     else:
         _show(plan.plan, results(), everything=everything)
     note(plan.notes)

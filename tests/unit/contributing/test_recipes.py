@@ -83,7 +83,8 @@ def inferplan(copy: Path, *arguments: str, code: int = 0) -> str:
 
 def planned(copy: Path, stack: str, kind: str) -> dict[str, Any]:
     """The inputs of the resources of `kind` that a plan of `stack` registers, by name."""
-    resources = json.loads(inferplan(copy, "plan", stack, "--json"))["resources"]
+    inferplan(copy, "plan", stack, "--save", "saved.json")
+    resources = json.loads((copy / "saved.json").read_text())["resources"]
     return {
         each["urn"].rpartition("::")[2]: each["inputs"]
         for each in resources
