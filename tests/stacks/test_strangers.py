@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from inferplan.commands.main import run
 from inferplan.review.reading.reader import read_file
 from tests.checkouts import ROOT, git
+from tests.patience import PATIENCE_SECONDS
 
 SECRETS = {"PULUMI_CONFIG_PASSPHRASE": "inferplan-example", "AWS_SECRET_ACCESS_KEY": "canary-cloud"}
 TRAP = """
@@ -155,3 +158,59 @@ def test_validate_reads_no_link_and_no_bomb(repository, capsys):
     assert not marker.exists()
     assert ended("validate", "home") == 2
     assert str(Path.home() / ".") not in capsys.readouterr().out
+
+
+NODES = ("--nodes", "nodes.yaml")
+CHART = {
+    "nodes.yaml": "kind: Fleet\npools: [{name: cpu, count: 1}]\n",
+    "chart/Chart.yaml": "apiVersion: v2\nname: evil\nversion: 1.0.0\n",
+    "chart/templates/a.yaml": 'a: {{ .Files.Get "../../canary" }}{{ tpl (.Files.Get "linked") . }}\n',
+    "jinja.yaml": "a: {% include '/etc/passwd' %}{{ cycler.__init__.__globals__.os.popen('touch mark') }}\n",
+    "kustomization/kustomization.yaml": "resources: [../../outside]\ngenerators: [exec.yaml]\n",
+    "kustomization/exec.yaml": "apiVersion: x/v1\nkind: X\nmetadata: {name: x, annotations: {config.kubernetes.io/function: "
+    '"exec: {path: ../monitor.sh}"}}\n',
+    "bomb.yaml": f"apiVersion: v1\nkind: ConfigMap\n{BOMB}",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "codes", "words"),
+    [
+        (["validate"], {2}, "home"),
+        (["validate", "local"], {0}, ""),
+        (["changed-stacks", "HEAD~1"], {0}, "local"),
+        (["import", "jinja.yaml", "--accelerator", "nvidia-l40s"], {2}, "jinja.yaml"),
+        (["import", "bomb.yaml", "--accelerator", "nvidia-l40s"], {2}, "aliases"),
+        (["audit", "chart", *NODES], {2}, "linked"),
+        (["audit", "jinja.yaml", *NODES], {2}, "jinja.yaml"),
+        (["audit", "bomb.yaml", "--from", "HEAD~1:stacks", *NODES], {2}, ""),
+        (["audit", "kustomization", *NODES], {2}, "kustomization"),
+        (["report", "jinja.yaml"], {1, 2, 3}, ""),
+        (["images", "local"], {0}, ""),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_in_the_checkout_runs_nothing_of_it_as_a_hook_would(
+    repository, tmp_path, arguments, codes, words
+):
+    """A process of its own, as a pre-commit hook or a pipeline starts it in the checkout: Python
+    reads what lies there before any of our code runs.
+    """
+    folder, marker = repository
+    (tmp_path / "canary").write_text("canary-outside")
+    for name, text in CHART.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "chart" / "linked").symlink_to(tmp_path / "canary")
+    program = Path(sys.executable).with_name("inferplan")
+    began = time.monotonic()
+    done = subprocess.run(
+        [program, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=240
+    )
+    assert done.returncode in codes, done.stderr
+    assert words in done.stdout + done.stderr
+    assert not marker.exists(), marker.read_text()
+    assert not (folder / "mark").exists()
+    for secret in ("canary-outside", "root:x:0", "Traceback", *SECRETS.values()):
+        assert secret not in done.stdout + done.stderr
+    assert time.monotonic() - began < 10 * PATIENCE_SECONDS / 24

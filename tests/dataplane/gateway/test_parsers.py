@@ -155,3 +155,35 @@ def test_go_reads_an_accepted_form_as_the_gateway_does(tmp_path: Path):
         if reading != [name]
     ]
     assert not wrong, wrong[0]
+
+
+@pytest.mark.full
+def test_busboy_reads_an_accepted_form_as_the_gateway_does(tmp_path: Path):
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip("there is no node with npm on PATH")
+    shutil.copytree(Path(__file__).with_name("busboy"), tmp_path, dirs_exist_ok=True)
+    # By the SHA-512 of the lock file.
+    installed = subprocess.run(
+        [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    if installed.returncode:
+        pytest.skip("busboy cannot be installed here")
+    names = {form: name for form in generated(50_000) if (name := accepted(form)) is not None}
+    done = subprocess.run(
+        [node, "read.js"],
+        cwd=tmp_path,
+        input=b"\n".join(map(b64encode, names)),
+        capture_output=True,
+        check=True,
+    )
+    readings = [json.loads(line) for line in done.stdout.splitlines()]
+    wrong = [
+        (form, reading)
+        for (form, name), reading in zip(names.items(), readings, strict=True)
+        if reading != [name]
+    ]
+    assert not wrong, wrong[0]
