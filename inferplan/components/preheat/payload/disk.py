@@ -31,7 +31,7 @@ def write(path: Path, text: str, *, by_way_of: Path | None = None) -> None:
     sync(path.parent)
 
 
-def sync(path: Path) -> None:
+def sync(path: Path | str) -> None:
     """Wait until a directory's entries, or a file's bytes, are stored. Raises OSError."""
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -40,16 +40,19 @@ def sync(path: Path) -> None:
         os.close(fd)
 
 
-def make_parents(base: Path, path: str) -> Path:
-    """The file `path` below `base`; makes the directories between. Raises FileNotFoundError if `base` is gone."""
-    *folders, name = path.split("/")
-    here = base
-    for folder in folders:
-        here /= folder
-        # Path.mkdir(parents=True) would make `base` again, after another run has removed it on purpose.
-        if not here.is_dir():
+def make_parents(base: Path, path: str) -> str:
+    """The file `path` below `base`; makes the directories between. Raises FileNotFoundError if `base` is gone.
+
+    A text, because objects for paths cost more than the calls of the kernel for many small files.
+    """
+    folders = path.rpartition("/")[0]
+    if folders and not os.path.isdir(f"{base}/{folders}"):  # noqa: PTH112 - as above
+        here = base
+        for folder in folders.split("/"):
+            here /= folder
+            # Path.mkdir(parents=True) would make `base` again, after another run has removed it on purpose.
             here.mkdir(exist_ok=True)
-    return here / name
+    return f"{base}/{path}"
 
 
 def copy_range(source: int, target: int, offset: int, count: int) -> int:

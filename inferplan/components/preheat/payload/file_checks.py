@@ -81,7 +81,7 @@ def refuse_names(paths: Iterable[str], allow_pickle: Iterable[str]) -> None:
 
 
 def check_file(
-    path: Path, name: str, allow_pickle: Iterable[str], *, proven: bool = False, trusted: bool = True, strict: bool = False
+    path: Path | str, name: str, allow_pickle: Iterable[str], *, proven: bool = False, trusted: bool = True, strict: bool = False
 ) -> None:
     """Raise PreheatError(REFUSED) for a pickle by its bytes that is not allowed, and for a broken or cut-off safetensors or JSON file.
 
@@ -90,8 +90,8 @@ def check_file(
     JSON is not checked if a checksum of the publisher has `proven` the bytes. A store that is not `trusted` may send other files: web
     pages and compressed files are rejected too.
     """
-    size = path.stat().st_size
-    with path.open("rb") as stream:
+    with open(path, "rb") as stream:  # noqa: PTH123 - for each of many files
+        size = os.fstat(stream.fileno()).st_size
         if not trusted and not proven:
             _refuse_other(stream, name)
         if not name.endswith(".safetensors"):

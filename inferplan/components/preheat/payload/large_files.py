@@ -76,7 +76,7 @@ class _LargeFile:
         self._transfer = transfer
         self._file = file
         staging = transfer.staging
-        target = staging.place(file.path)
+        target = Path(staging.place(file.path))
         self._journal = Journal(staging.journal_path(file.path), file.size, transfer.request.segment_bytes)
         if self._journal.fresh:
             # The file that is there may be a link to one of a READY directory, so it is never written to.

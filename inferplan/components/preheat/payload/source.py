@@ -89,7 +89,8 @@ def published(files: list[SourceFile], read: Callable[[str], bytes]) -> list[Sou
         where = SUMS if SUMS in names else READY
         problem = f"{where} names this file, and it is not at the source"
         raise PreheatError(Exit.REFUSED, problem, "upload it, or correct the list", file=path)
-    return [replace(file, sha256=sums.get(file.path)) for file in files if file.path not in (*MARKS, SUMS)]
+    chosen = [file for file in files if file.path not in (*MARKS, SUMS)]
+    return [replace(file, sha256=sums.get(file.path)) for file in chosen] if sums else chosen
 
 
 def parse_sums(text: str) -> dict[str, str]:
