@@ -10,7 +10,7 @@ from inferplan.audit.session import Session, body_of
 from inferplan.audit.templates import select
 from inferplan.errors import ClusterError, ObjectFailed
 from inferplan.kube.api import ApiError
-from inferplan.kube.paths import text_of
+from inferplan.kube.paths import MISSING, parse, text_of, value_at
 from inferplan.rehearsal.wait.object_events import Key
 from inferplan.rehearsal.wait.reasons import is_immutable
 from inferplan.review.findings import Finding
@@ -148,12 +148,15 @@ def _changed(
     """The immutable fields that changed at or below `place`, for messages that name a whole spec."""
     if place.startswith("spec.clusterIPs") and "clusterIPs" not in manifest.spec:
         return ["spec.clusterIP"]
+    sides = (manifest.body, before.body if before else {})
+    if all(value_at(each, parse(place)) is MISSING for each in sides):
+        place = ""  # the API server does not always spell a field as the object does
     if place not in ("", "spec"):
         return [place]
     below = [
         each
         for each in (differences(before.body, manifest.body) if before else ())
-        if each.startswith(place)
+        if each.startswith(place) and not each.startswith("metadata")
     ]
     if mutable := _MUTABLE.get(manifest.kind):
         below = [each for each in below if not mutable.match(each)]
