@@ -67,7 +67,11 @@ def import_stack(path: Path, *, accelerator: str) -> Imported:
             name = _label(server.name, "model", imported)
             imported[name] = server
             config["inferplan:models"][name] = model
-    if any(isinstance(each.replicas, dict) and each.engine != "ray-serve" for each in servers):
+    if any(
+        isinstance(each.replicas, dict)
+        and "applications" not in MODEL_SPECS[each.engine].model_fields  # Ray scales by itself
+        for each in servers
+    ):
         config["inferplan:monitoring"] = {"prometheus": dict(_PROMETHEUS)}
         left.append(("scaling", f"monitoring: {_PROMETHEUS['url']} stands for your Prometheus"))
     text = validated_text(config, imported)
