@@ -63,6 +63,8 @@ class Request:
 
 
 def request_of(target: Target, prompt: str, max_tokens: int) -> Request:
+    if target.endpoint.task != "generate":
+        return _request_of_task(target, prompt)
     if target.kind == "openai":
         turns = [{"role": "user", "content": prompt}]
         return Request(
@@ -101,6 +103,17 @@ def request_of(target: Target, prompt: str, max_tokens: int) -> Request:
     return Request(
         url=f"{base}/generate_stream", body={text.input: prompt, "max_tokens": max_tokens, **stream}
     )
+
+
+def _request_of_task(target: Target, prompt: str) -> Request:
+    """The request of a model that generates no text. That of speech has the name of a file."""
+    path, body = {
+        "embed": ("/embeddings", {"input": [prompt]}),
+        "classify": ("/classify", {"input": [prompt]}),
+        "rerank": ("/rerank", {"query": prompt, "documents": ["first text", "second text"]}),
+        "transcribe": ("/audio/transcriptions", {"file": "speech.wav"}),
+    }[target.endpoint.task]
+    return Request(url=f"{target.url}{path}", body={"model": target.name, **body})
 
 
 def parts_of(target: Target, lines: Iterable[str]) -> Iterator[Part]:

@@ -30,6 +30,7 @@ PREFERRED: tuple[ProtocolKind, ...] = (
     "kserve-v2-http",
     "kserve-v2-grpc",
     "ray-serve",
+    "vllm-classify",
 )
 
 
@@ -119,7 +120,7 @@ def _kind(
     if protocol is None:
         if text is None and tensors is not None and "openai" not in protocols:
             return "kserve-v2-grpc" if tensors.decoupled else "kserve-v2-http"
-        return protocols[0]
+        return "vllm-classify" if endpoint.task == "classify" else protocols[0]
     if matches := [kind for kind in protocols if kind == protocol]:
         return matches[0]
     listed = ", ".join(protocols)

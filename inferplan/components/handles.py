@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from inferplan.hardware.accelerators import Accelerator, Taint
     from inferplan.hardware.machines import Capacity
 
-ProtocolKind = Literal["openai", "kserve-v2-http", "kserve-v2-grpc", "triton-generate", "ray-serve"]
+ProtocolKind = Literal[
+    "openai", "kserve-v2-http", "kserve-v2-grpc", "triton-generate", "ray-serve", "vllm-classify"
+]
+Task = Literal["generate", "embed", "rerank", "classify", "transcribe"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +137,8 @@ class Endpoint:
     server, None if it has none. `texts` are the served models that generate text from named
     tensors. `routes` are the Ray Serve applications. `counted` says that the gateway counts the
     requests; `start_seconds` is set if the model can have no replica. `keeps_connections` says that
-    the server is a known one, which closes idle connections after 5 seconds or later.
+    the server is a known one, which closes idle connections after 5 seconds or later. `task` is
+    what the model does with a request.
     """
 
     model: str
@@ -152,6 +156,7 @@ class Endpoint:
     counted: bool = False
     start_seconds: int | None = None
     keeps_connections: bool = False
+    task: Task = "generate"
 
 
 @dataclass(frozen=True, kw_only=True)

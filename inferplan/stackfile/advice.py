@@ -73,6 +73,12 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
                 (*here, "consumers"),
                 "No consumer can call this model through the gateway. Add consumers: [<name>].",
             )
+        if settings.gateway is not None and model.upload_bytes > settings.gateway.largest_body:
+            yield SpecError(
+                ("gateway", "maxBodySize"),
+                f"models.{name} gets files of up to {model.upload_bytes // 10**6} MB, and the gateway"
+                " rejects them. Write maxBodySize: 32Mi, or more.",
+            )
         for each in model.doubts_on(settings.node_pools[model.pool].target(model.pool)):
             yield SpecError((*here, *each.path), each.message)
         if model.weights is not None:

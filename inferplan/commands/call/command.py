@@ -12,6 +12,7 @@ from inferplan.client.local_gateway.gateway import reachable_contract
 from inferplan.client.messages import ANSWER, printable
 from inferplan.client.target import caller, check_reachable, target
 from inferplan.commands.arguments import Gateway, MaxTokens, Model, Protocol, Route, StackOption
+from inferplan.errors import RequestError
 from inferplan.workspace.workspace import open_workspace
 
 
@@ -44,6 +45,11 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     aim = target(
         contract, model, protocol=protocol, gateway=gateway, path=path, stack=workspace.stack
     )
+    if (task := aim.endpoint.task) != "generate":
+        raise RequestError(
+            f"{model} generates no text: its task is {task}. Print code that calls it with:"
+            f" inferplan snippet {model} --stack {workspace.typed}"
+        )
     if not contract.local:
         check_reachable(workspace, gateway)
     who = caller(workspace, aim.endpoint, consumer)

@@ -83,6 +83,9 @@ def _problem(target: Target, template: str, language: str) -> str:
 
 
 def _template_of(target: Target, language: str) -> str:
+    if (task := target.endpoint.task) != "generate":
+        kind = "http" if task != "transcribe" and language in _JSON else task
+        return name if (_FOLDER / (name := f"{kind}.{language}.j2")).is_file() else ""
     transport = "grpc" if target.kind == "kserve-v2-grpc" else "http"
     kinds = [f"tensors-{transport}"] if target.kind.startswith("kserve") else []
     if target.text is not None or not kinds:

@@ -88,6 +88,7 @@ ROUTES: tuple[Route, ...] = (
         paths=f"{_V2_MODEL}/generate(?:_stream)?",
         served=True,
     ),
+    Route(kind="vllm-classify", method="POST", prefix="", paths="/classify"),
 )
 
 ONE_ADDRESS = "/v1"

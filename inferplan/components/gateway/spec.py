@@ -4,6 +4,7 @@ and what checks the keys.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import inf
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, StringConstraints, Tag
@@ -147,6 +148,11 @@ class GatewayFields(Spec):
     }
 
     @property
+    def largest_body(self) -> float:
+        """The size of the largest request in bytes."""
+        return inf
+
+    @property
     def access(self) -> Access:
         raise NotImplementedError
 
@@ -228,6 +234,11 @@ class NginxGatewaySpec(ExposureFields, GatewayFields):
                 f"autoscaling.maxReplicas ({self.autoscaling.max_replicas}) is less than replicas"
                 f" ({self.replicas}). Raise maxReplicas."
             )
+
+    @property
+    def largest_body(self) -> float:
+        """The size of the largest request in bytes."""
+        return bytes_of(self.max_body_size)
 
     @property
     def pod_requests(self) -> list[Mapping[str, str]]:

@@ -289,7 +289,7 @@ class ServeRoute(TypedDict):
 class ModelEndpoint(TypedDict):
     """The endpoint that every engine exports for the gateway, policies, monitoring, status and clients.
 
-`host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none. `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications. `counted` says that the gateway counts the requests; `start_seconds` is set if the model can have no replica. `keeps_connections` says that the server is a known one, which closes idle connections after 5 seconds or later."""
+`host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none. `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications. `counted` says that the gateway counts the requests; `start_seconds` is set if the model can have no replica. `keeps_connections` says that the server is a known one, which closes idle connections after 5 seconds or later. `task` is what the model does with a request."""
 
     model: str
     """Model."""
@@ -321,6 +321,8 @@ class ModelEndpoint(TypedDict):
     """Start seconds."""
     keeps_connections: NotRequired[bool]
     """Keeps connections."""
+    task: NotRequired[str]
+    """Task."""
 
 
 class Limits(TypedDict):
@@ -954,6 +956,8 @@ class VllmServiceArgs(TypedDict):
     """The largest rank of an adapter; vLLM's default is 16. One of: 1, 8, 16, 32, 64, 128, 256, 320, 512."""
     max_loras: NotRequired[int]
     """Adapters in one batch; vLLM's default is 1."""
+    task: NotRequired[str]
+    """The work of the model: `generate` text (chat and completions), `embed`, `rerank` or `classify` texts, or `transcribe` speech. Default: generate."""
     nnodes: NotRequired[int]
     """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together. Default: 1."""
     gaudi: NotRequired[GaudiTuning]

@@ -55,6 +55,11 @@ class CalledModel(Spec):
         return True
 
     @property
+    def upload_bytes(self) -> int:
+        """The size of the largest request that the model's clients usually send; 0 for texts."""
+        return 0
+
+    @property
     def texts(self) -> tuple[TextTensors, ...]:
         """The models of a Triton server that take one prompt and answer with text."""
         return ()

@@ -40,12 +40,13 @@ def test_the_generated_files_are_current(path):
 
 def test_pulumis_own_analyzer_accepts_every_component():
     analyzed = Analyzer("inferplan").analyze([*COMPONENTS])["component_definitions"]
-    assert len(analyzed) == len(COMPONENTS) == 11
+    assert len(analyzed) == len(COMPONENTS) == 12
     assert {
         "NodePool",
         "ModelStore",
         "Preheat",
         "Gateway",
+        "SglangService",
         "VllmService",
         "TritonService",
         "RayService",

@@ -15,6 +15,7 @@ from inferplan.tables import table
 
 _TABLE = table("components/serving/vllm/engine_args.toml")
 VLLM_OPTIONS: dict[str, list[str]] = _TABLE["options"]
+TASK_OPTIONS: dict[str, list[str]] = _TABLE["tasks"]
 DECIDED: dict[str, str] = _TABLE["decided"]
 # Of every process that runs vLLM's engine. The cache is on a writable volume (volumes.CACHE).
 VLLM_ENVIRONMENT = {

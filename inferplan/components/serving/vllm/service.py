@@ -3,10 +3,11 @@ The objects are those of every model.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import pulumi
 
-from inferplan.components.handles import Endpoint, NodeTarget, SecretRef
+from inferplan.components.handles import Endpoint, EndpointProtocol, NodeTarget, SecretRef
 from inferplan.components.pod_parts import CA_FILE, ca_mount, ca_volume
 from inferplan.components.serving import groups, workload
 from inferplan.components.serving.demand import demand_of
@@ -14,7 +15,11 @@ from inferplan.components.serving.engine import Site, TraceSink, openai_endpoint
 from inferplan.components.serving.hardware import vendor_of
 from inferplan.components.serving.model_service import ModelService
 from inferplan.components.serving.vllm import cpu, recipes
-from inferplan.components.serving.vllm.engine_args import VLLM_ENVIRONMENT, VLLM_OPTIONS
+from inferplan.components.serving.vllm.engine_args import (
+    TASK_OPTIONS,
+    VLLM_ENVIRONMENT,
+    VLLM_OPTIONS,
+)
 from inferplan.components.serving.vllm.spec import VllmSpec
 from inferplan.components.serving.volumes import MODELS, artifact_path, model_mounts, model_volumes
 from inferplan.components.sources import ModelSource
@@ -42,7 +47,10 @@ def serve(
 
 def endpoint(name: str, spec: VllmSpec, server_key: SecretRef) -> Endpoint:
     names = (spec.served_model_name or name, *spec.adapter_names)
-    return openai_endpoint(name, spec, port=PORT, served_names=names, server_key=server_key)
+    made = openai_endpoint(name, spec, port=PORT, served_names=names, server_key=server_key)
+    # vLLM serves /classify outside of /v1.
+    own = [EndpointProtocol(kind="vllm-classify", port=PORT, path="")] * (spec.task == "classify")
+    return replace(made, task=spec.task, protocols=(*made.protocols, *own))
 
 
 def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
@@ -118,7 +126,7 @@ def serve_args(
             f"{key}={artifact_path(artifact)}" for key, artifact in spec.lora_artifacts.items()
         )
         arguments += ["--enable-lora", "--lora-modules", *of_weights, *of_artifacts]
-    return [*arguments, *spec.extra_args]
+    return [*arguments, *TASK_OPTIONS.get(spec.task, ()), *spec.extra_args]
 
 
 def _trace_args(tracing: TraceSink | None) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints, field_validator
 from pydantic.alias_generators import to_camel
 
-from inferplan.components.handles import NodeTarget
+from inferplan.components.handles import NodeTarget, Task
 from inferplan.components.naming import content_key
 from inferplan.components.serving.hardware import default_image_of, vendor_of
 from inferplan.components.serving.parallel import ShardedModel
@@ -91,6 +91,10 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
     }
 
     engine: Literal["vllm"]
+    task: Task = "generate"
+    """The work of the model: `generate` text (chat and completions), `embed`, `rerank` or
+    `classify` texts, or `transcribe` speech.
+    """
     nnodes: Annotated[int, Field(ge=1, le=64)] = 1
     """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods
     together.
@@ -152,6 +156,19 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
         )
 
     @property
+    def takes_prompts(self) -> bool:
+        return self.task == "generate"
+
+    @property
+    def why_no_prompts(self) -> str:
+        return "" if self.takes_prompts else f"its task is {self.task}"
+
+    @property
+    def upload_bytes(self) -> int:
+        """OpenAI's clients send files of speech of up to 25 MB."""
+        return 25_000_000 if self.task == "transcribe" else 0
+
+    @property
     def usable_share(self) -> float:
         return self.gpu_memory_utilization or self.device_share
 
@@ -171,6 +188,12 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
             yield (
                 f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Use the"
                 " accelerators of a node x the number of nodes"
+            )
+        words = {each.partition("=")[0].replace("_", "-") for each in self.extra_args}
+        if self.task != "generate" and (doubled := sorted(words & {"--runner", "--convert"})):
+            yield (
+                f"task: {self.task} sets --runner and --convert, and extraArgs has"
+                f" {' and '.join(doubled)}. Remove one of them"
             )
         if self.gaudi is not None and self.gaudi.contiguous_pa and self.enable_prefix_caching:
             yield (
