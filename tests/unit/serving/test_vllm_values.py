@@ -73,6 +73,24 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (["--kv-transfer-config", '{"kv_connector": "Nixl", "kv_role": "kv_both"}'], "NixlConnector"),
     (["--kv-transfer-config", "{kv_role: kv_both}"], "is not a JSON object"),
+    (
+        ["--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'],
+        "declares no peers",
+    ),
+    (
+        [
+            "--kv-transfer-config",
+            '{"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_consumer"}',
+        ],
+        "kv_consumer moves the KV cache",
+    ),
+    (
+        [
+            "--kv-transfer-config.kv_connector=MooncakeConnector",
+            "--kv-transfer-config.kv_role=kv_producer",
+        ],
+        "OffloadingConnector",
+    ),
     (["--structured-outputs-config.backend=lmfe"], "lm-format-enforcer"),
     (["--limit-mm-per-prompt", "image=2"], """Write '{"image": 2}'"""),
     (["--runner", "embed"], "pooling"),
@@ -100,6 +118,8 @@ RIGHT: list[list[str]] = [
     ["--max-log-len", "100", "--seed=-1"],
     ["--tool-parser-plugin", "/models/own.py", "--tool-call-parser", "own"],
     ["--kv-transfer-config", '{"kv_connector": "Own", "kv_connector_module_path": "own.py"}'],
+    ["--kv-transfer-config", '{"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}'],
+    ["--kv-transfer-config", '{"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}'],
     ["--mm_processor_cache_gb", "0"],
     ["--cudagraph-capture-sizes", "1", "2", "4"],
     ["--override-generation-config", '{"temperature": 0.2}'],

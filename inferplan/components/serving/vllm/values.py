@@ -120,6 +120,26 @@ def problems(
             for problem in value_problems(each, row):
                 yield each.index, problem
     yield from _contradictions(by_name, fields)
+    yield from _lone_peers(options)
+
+
+def _lone_peers(options: Sequence[Argument]) -> Iterator[tuple[int, str]]:
+    """Yield the first argument of a KV transfer to another server, which no stack declares."""
+    transfers = [each for each in options if each.name == "--kv-transfer-config"]
+    settings: dict[str, Any] = {}
+    for each in transfers:
+        loaded = {each.key.replace("-", "_"): each.value} if each.key else _loaded(each.value or "")
+        settings |= loaded if isinstance(loaded, dict) else {}
+    connector, role = (str(settings.get(key, "")) for key in ("kv_connector", "kv_role"))
+    needs = table("components/serving/vllm/engine_args.toml")["transfers"]
+    alone = [*({connector} & {*needs["connectors"]}), *({role} & {*needs["roles"]})]
+    if alone and role in ("", "kv_both", *needs["roles"]):
+        problem = (
+            f"{' with '.join(alone)} moves the KV cache between this server and a peer, and a stack"
+            " declares no peers. Remove --kv-transfer-config, or keep the cache in this server's"
+            ' memory: {"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}.'
+        )
+        yield transfers[0].index, problem
 
 
 def value_problems(each: Argument, row: Mapping[str, Any]) -> Iterator[str]:
