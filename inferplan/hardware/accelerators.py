@@ -249,7 +249,11 @@ def vendor_of_image(image: str) -> str | None:
     None if that does not tell.
     """
     return next(
-        (each.name for each in vendors().values() if each.images and image.startswith(each.images)),
+        (
+            each.name
+            for each in vendors().values()
+            if any(re.match(pattern, image) for pattern in each.images)
+        ),
         None,
     )
 

@@ -17,7 +17,7 @@ from inferplan.pulumi_engine.secrets import PROJECT
 from inferplan.stackfile.reader import read_stack, stack_path
 
 PASSPHRASE_FILE = ".passphrase"  # noqa: S105 - the name of a file
-"""Where `init` keeps the passphrase of a project; git ignores it."""
+"""The file in which `init` keeps the passphrase of a project; git ignores it."""
 _SUFFIXES = (".yaml", ".yml")
 # The settings next to the project's policy pack. A checkout of inferplan has the pack in the
 # package, and a link at the top.

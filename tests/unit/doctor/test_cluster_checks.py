@@ -118,7 +118,7 @@ BROKEN = [
     ("ingress", lambda w: w.one("IngressClass")["metadata"].update(name="haproxy"), "error", "IngressClass nginx, which does not exist; the cluster has haproxy", "upgrade --install ingress-nginx"),
     ("network policies", network("kube-flannel-ds"), "warning", "Flannel does not enforce NetworkPolicies", "Canal"),
     ("network policies", network("aws-node"), "warning", "enableNetworkPolicy is off", "--addon-name vpc-cni"),
-    ("network policies", network("fabric"), "unknown", "not provable from here", "docs/doctor.md"),
+    ("network policies", network("fabric"), "unknown", "not provable from here", "inferplan docs doctor"),
     ("secrets", lambda w: w.remove("Secret", "minio"), "error", "Secret minio, which does not exist", "kubectl --context onprem -n inference create secret generic minio --from-file=AWS_ACCESS_KEY_ID=FILE"),
     ("secrets", lambda w: w.one("Secret", "minio").update(data={"AWS_ACCESS_KEY_ID": "c2VjcmV0"}), "error", "Secret minio has no key AWS_SECRET_ACCESS_KEY", "--from-file=AWS_SECRET_ACCESS_KEY=FILE --dry-run=client -o json | kubectl --context onprem -n inference patch secret minio --patch-file=/dev/stdin"),
     ("quotas", quota("4"), "error", "allows 4 requests.habana.ai/gaudi, 4 are free, and the stack needs 12", '"requests.habana.ai/gaudi":"12"'),
