@@ -83,7 +83,7 @@ AWS: dict[str, tuple[Mutation, ...]] = {
             ("stack-require-stated-powers",),
             lambda r: (
                 "ClusterAdmin" in r["policyArn"]
-                and put("arn:aws:iam::444455556666:role/x", "principalArn")(r) is None
+                and put("arn:aws:iam::111122223333:role/x", "principalArn")(r) is None
             ),
         ),
     ),
@@ -122,6 +122,7 @@ AWS: dict[str, tuple[Mutation, ...]] = {
     ),
     "NodeGroup": (
         Mutation("many machines", ("stack-limit-spend",), _many_machines),
+        Mutation("group without a taint", ("accelerator-require-pool-taint",), drop("taints")),
         Mutation(
             "Amazon Linux 2", ("eks-disallow-amazon-linux-2",), put("AL2_x86_64_GPU", "amiType")
         ),

