@@ -3,8 +3,8 @@ may take of them, and the limit that follows.
 
 Sizes were measured with nginx 1.22 and 1.31 (2026-11): a connection takes 22 KB and its socket 5 KB
 of the kernel, its header buffers what a client sends, a call to a server 34 KB, and a body its size
-while it arrives and three times as much from then on until the request ends, because nginx joins
-two buffers, and njs, which ends slow ones, joins them too. Without calls, a pod takes 26 MB with 1,000 consumers of 200 models.
+while it arrives and twice as much from then on until the request ends, because nginx (or njs, whose
+result nginx uses) joins two buffers. Without calls, a pod takes 26 MB with 1,000 consumers of 200 models.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ HEADER_BUFFERS, HEADER_BUFFER_KB = 2, 8
 LARGEST_BODY_BYTES = 64 * 2**20
 """Maximum size of a body at /v1, which nginx keeps in memory."""
 CHUNKED = "chunked"
-_COPIES = 3
+_COPIES = 2
 _IDLE_BYTES, _CONNECTION_BYTES, _CALL_BYTES, _SOCKET_BYTES = 26 * 10**6, 22_000, 34_000, 5_000
 _FEWEST_SHARES = 4
 """One consumer takes at most this part of what a pod holds, if there are others."""

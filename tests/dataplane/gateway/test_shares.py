@@ -336,13 +336,13 @@ def test_a_name_of_64_mib_takes_no_more_memory_than_any_body(tmp_path):
         text = json.dumps({"model": "a" * (BODIES["largest"].largest - 100)}).encode()
         with closing(opened(proxy, "one", len(text), text)) as connection:
             assert status(connection) == 400
-        assert memory(proxy) - before < 3.2 * len(text)
+        assert memory(proxy) - before < 2.2 * len(text)
 
 
 # Kind of what clients hold, how many of it are sent here, and what the derivation counts for each.
 UNITS = [
     # Each body is a call too.
-    *((size, min(each.slots, 40), 3 * each.largest + 54_000) for size, each in BODIES.items()),
+    *((size, min(each.slots, 40), 2 * each.largest + 54_000) for size, each in BODIES.items()),
     ("headers", 400, 22_000 + HEADER_BUFFERS * HEADER_BUFFER_KB * 1024),
     ("connections", 400, 22_000),
     ("calls", 400, 54_000),
@@ -383,7 +383,7 @@ def test_nothing_that_a_client_holds_takes_more_memory_than_the_limit_is_derived
 def test_the_page_has_the_figures_of_the_derivation():
     page = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text()
     for name, each in BODIES.items():
-        whole = 3 * each.largest * each.slots / MB
+        whole = 2 * each.largest * each.slots / MB
         row = f"| {name} | {each.largest / MB:g} MB | {each.slots} | {share(each.slots, 2)} | {whole:.0f} MB |"
         assert row in page
     assert f"together is {worst_bytes() / MB:.0f} MB" in page
@@ -392,7 +392,7 @@ def test_the_page_has_the_figures_of_the_derivation():
 
 def test_the_limit_leaves_a_fifth_of_the_memory():
     assert worst_bytes() <= 0.8 * limit_mib() * 2**20
-    assert worst_bytes() > sum(3 * each.largest * each.slots for each in BODIES.values())
+    assert worst_bytes() > sum(2 * each.largest * each.slots for each in BODIES.values())
     assert CONNECTIONS == 12_288
 
 

@@ -1,5 +1,4 @@
 // Needs njs 0.9.9 or newer; prepare.sh uses these functions where this nginx has it.
-import fs from 'fs';
 
 const FIRST_MS = 30000, BYTES_PER_MS = 50, LARGEST_CHUNKED = 10e6;
 // As long as nginx itself waits for an answer about a name (prepare.sh, resolver_timeout).
@@ -15,6 +14,12 @@ async function read(r) {
     }, FIRST_MS + length / BYTES_PER_MS);
     await r.readRequestArrayBuffer();
     clearTimeout(timer);
+    // The patterns read this value, so that nginx does not join the buffers of the body once more.
+    r.rawVariables.whole_body;
+}
+
+function whole(r) {
+    return r.requestBuffer;
 }
 
 // Whether nginx knows the addresses of all kept servers, which it looks up when it starts. A name that does not exist delays a pod once.
@@ -22,7 +27,7 @@ async function started(r) {
     const state = ngx.shared.startup;
     state.add('first', Date.now());
     if (!state.get('done') && Date.now() - state.get('first') < LOOKUP_MS) {
-        const pools = fs.readFileSync(r.variables.pools_file, 'utf8').split('\n').filter(Boolean);
+        const pools = require('fs').readFileSync(r.variables.pools_file, 'utf8').split('\n').filter(Boolean);
         for (let index = 0; index < pools.length; index++) {
             const reply = await r.subrequest('/.pool/' + pools[index]);
             // Without a server, nginx names the pool itself.
@@ -35,4 +40,4 @@ async function started(r) {
     r.return(200, '{"status":"ok"}');
 }
 
-export default { read, started };
+export default { read, started, whole };

@@ -76,10 +76,14 @@ if [ $# -gt 0 ]; then
   if nginx -t -q -c "$folder/probe.conf" 2> /dev/null; then
     if ! grep -q '^load_module' "$main"; then echo "$load" > "$folder/modules.conf"; fi
     echo "js_import gateway from $1; js_shared_dict_zone zone=startup:32k type=number;" >> "$runtime"
+    whole=_whole; echo 'js_set $whole_body gateway.whole;' >> "$runtime"
     echo "js_access gateway.read;" > "$folder/body.conf"
     awk '$1 == "upstream" { print $2 }' "$runtime" > "$folder/pools"
     echo "set \$pools_file $folder/pools; js_content gateway.started;" > "$folder/start.conf"
+  else
+    whole=; echo 'map "" $whole_body { default ""; }' >> "$runtime"
   fi
+  echo "map \"\" \$whole { default \"$whole\"; }" >> "$runtime"
 fi
 
 exec nginx -t -q -c "$main"
