@@ -1,9 +1,11 @@
 """Lines of fields in the text of manifests and of templates, which no YAML parser reads."""
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from inferplan.kube.paths import parse
 
@@ -22,55 +24,40 @@ def line_of(lines: Sequence[str], first: int, field: str) -> int:
     """
     at, depth = first - 1, -1
     for part in parse(field):
-        place = (
-            _item(lines, at, depth, part) if isinstance(part, int) else _key(lines, at, depth, part)
-        )
-        if place is None:
-            break
-        at, depth = place
+        find = _item if isinstance(part, int) else _key
+        at, depth = next(find(lines, at, depth, part), (at, sys.maxsize))
     return at + 1
 
 
-def _key(lines: Sequence[str], at: int, depth: int, key: str) -> tuple[int, int] | None:
-    """Index and indentation of the line with `key` below the one at `at`, or on it."""
-    wanted = re.compile(rf"[\"']?{re.escape(key)}[\"']?\s*:")
-    inner = None
-    for index in range(at, len(lines)):
-        line = lines[index]
-        if index > at and line.startswith("---"):
-            break
-        if _IGNORED.match(line):
-            continue
-        dash = len(line) - len(line.lstrip())
+def _below(lines: Sequence[str], at: int, *, depth: int) -> Iterator[tuple[int, int, str]]:
+    """Index, indentation and text of the lines of one document after the one at `at`, as long as
+    they are indented by `depth` at least.
+    """
+    for index, line in enumerate(lines[at + 1 :], at + 1):
+        indent = len(line) - len(line.lstrip())
+        if line.startswith("---") or (indent < depth and not _IGNORED.match(line)):
+            return
+        if not _IGNORED.match(line):
+            yield index, indent, line
+
+
+def _key(lines: Sequence[str], at: int, depth: int, key: Any) -> Iterator[tuple[int, int]]:
+    """Index and indentation of `key` on the line at `at` or below it."""
+    wanted, inner = re.compile(rf"[\"']?{re.escape(key)}[\"']?\s*:"), sys.maxsize
+    for index, _, line in ((at, 0, lines[at]), *_below(lines, at, depth=depth + 1)):
         indent = len((_INDENT.match(line) or [""])[0])
-        if index > at and dash <= depth:
-            break
-        if indent > depth and (inner is None or indent <= inner):
+        if depth < indent <= inner:
             inner = indent
             if wanted.match(line, indent):
-                return index, indent
-    return None
+                yield index, indent
 
 
-def _item(lines: Sequence[str], at: int, depth: int, number: int) -> tuple[int, int] | None:
+def _item(lines: Sequence[str], at: int, depth: int, number: Any) -> Iterator[tuple[int, int]]:
     """Index and indentation of the item `number` of the list below the line at `at`."""
-    own: int | None = None
-    for index in range(at + 1, len(lines)):
-        line = lines[index]
-        if line.startswith("---"):
-            break
-        if _IGNORED.match(line):
-            continue
-        indent = len(line) - len(line.lstrip())
-        is_item = line.lstrip().startswith("-")
-        if indent < depth or (indent == depth and not is_item):
-            break
-        if is_item and own in (None, indent):
-            own = indent
-            if not number:
-                return index, indent
-            number -= 1
-    return None
+    below = [*_below(lines, at, depth=depth)]
+    below = [*takewhile(lambda each: each[1] > depth or each[2].lstrip()[0] == "-", below)]
+    items = [(index, indent) for index, indent, line in below if line.lstrip()[0] == "-"]
+    yield from [each for each in items if each[1] == items[0][1]][number : number + 1]
 
 
 def line_of_template(lines: Sequence[str], kind: str, earlier: int) -> int:
@@ -82,10 +69,8 @@ def line_of_template(lines: Sequence[str], kind: str, earlier: int) -> int:
         for index, line in enumerate(lines)
         if (match := _KIND.match(line)) and match[1] == kind
     ]
-    if not matches:
-        return 0
-    at = matches[min(earlier, len(matches) - 1)]
-    while at and not lines[at - 1].startswith(("---", "{{")) and lines[at - 1].strip():
+    at = matches[min(earlier, len(matches) - 1)] if matches else -1
+    while at > 0 and not lines[at - 1].startswith(("---", "{{")) and lines[at - 1].strip():
         at -= 1
     return at + 1
 

@@ -22,28 +22,12 @@ from inferplan.kube.quantity import amount
 from inferplan.rehearsal.wait.object_events import Key
 from inferplan.rehearsal.wait.reasons import pods_of
 from inferplan.review.findings import Finding
+from inferplan.tables import table
 
-_NAME: Final = "inferplan-trial"
-_TAINT: Final = {"key": "inferplan.dev/trial", "effect": "NoSchedule"}
-_LOWEST: Final = {
-    "apiVersion": "scheduling.k8s.io/v1",
-    "kind": "PriorityClass",
-    "metadata": {"name": _NAME},
-    "value": -2147483648,
-    "preemptionPolicy": "Never",
-}
-_AFFINITIES: Final = [
-    f"{kind}.{when}DuringSchedulingIgnoredDuringExecution.*{term}"
-    for kind in ("podAffinity", "podAntiAffinity")
-    for when, term in (("required", ""), ("preferred", ".podAffinityTerm"))
-]
-_COPIED: Final = (
-    ("PersistentVolumeClaim", "v1", "volumes.*.persistentVolumeClaim.claimName"),
-    ("ResourceClaimTemplate", "resource.k8s.io/v1", "resourceClaims.*.resourceClaimTemplateName"),
-    ("ResourceClaim", "resource.k8s.io/v1", "resourceClaims.*.resourceClaimName"),
-)
-"""Objects that a pod names in its namespace: kind, API version and field."""
-_QUOTA: Final = re.compile(r"requested: (\S+?),? used: .*? limited: (\S+)")
+_TABLE: Final = table("audit/trials.toml")
+_NAME: Final = _TABLE["name"]
+_TAINT: Final = _TABLE["taint"]
+_QUOTA: Final = re.compile(_TABLE["quota"])
 
 
 @dataclass(kw_only=True)
@@ -72,7 +56,7 @@ def tried(
     for each in trials:
         each.reason, each.is_crowded = _rejection(session, each)
     if waiting := [each for each in trials if not each.reason]:
-        session.put(_LOWEST)
+        session.put(_TABLE["lowest"])
         _start(session, waiting, limit)
     if late := [each for each in waiting if each.reason]:
         reasons = [each.reason for each in late]
@@ -198,27 +182,19 @@ def _alone(session: Session, trial: _Trial) -> Object:
     """The spec of the pod in the namespace of a trial, where it displaces no other pod; what it
     names in its own namespace is copied.
     """
-    spec = _spec(trial)
-    for name in (
-        "serviceAccountName",
-        "serviceAccount",
-        "priority",
-        "schedulerName",
-        "schedulingGates",
-    ):
-        spec.pop(name, None)
+    spec = {name: each for name, each in _spec(trial).items() if name not in _TABLE["left_out"]}
     spec |= {"priorityClassName": _NAME, "preemptionPolicy": "Never"}
     spec["tolerations"] = [*(spec.get("tolerations") or ()), {**_TAINT, "operator": "Exists"}]
     owner, own = trial.key.namespace or session.namespace, trial.pod.namespace
     for _, term in (
-        match for pattern in _AFFINITIES for match in select(spec, f"affinity.{pattern}")
+        match for pattern in _TABLE["affinities"] for match in select(spec, f"affinity.{pattern}")
     ):
         if isinstance(term, dict) and not term.keys() & {"namespaces", "namespaceSelector"}:
             term["namespaces"] = [owner, own]
     for each in trial.manifest.spec.get("volumeClaimTemplates") or ():
         name, body = each["metadata"]["name"], {"spec": each["spec"]}
         session.put(_inside("v1", "PersistentVolumeClaim", name, own, body))
-    for kind, version, pattern in _COPIED:
+    for kind, version, pattern in _TABLE["copied"]:
         for _, name in select(spec, pattern):
             live = session.get(Key(kind, owner, str(name)), version)
             if live is not None:
@@ -244,18 +220,13 @@ def _inside(version: str, kind: str, name: str, namespace: str, content: Object)
 
 def _copied(nodes: Iterable[Object]) -> Iterator[Object]:
     """Empty copies of `nodes` and of their devices, for pods of trials only."""
-    for each in nodes:
+    for each in (each for each in nodes if each["kind"] in ("Node", "ResourceSlice")):
         spec, name = dict(each.get("spec") or {}), f"{_NAME}-{each['metadata']['name']}"
         if each["kind"] == "Node":
             spec["taints"] = [*(spec.get("taints") or ()), _TAINT]
-        elif each["kind"] == "ResourceSlice":
-            pool = f"{_NAME}-{spec['pool']['name']}"
-            spec |= {
-                "nodeName": f"{_NAME}-{spec['nodeName']}",
-                "pool": {**spec["pool"], "name": pool},
-            }
         else:
-            continue
+            pool = {**spec["pool"], "name": f"{_NAME}-{spec['pool']['name']}"}
+            spec |= {"nodeName": f"{_NAME}-{spec['nodeName']}", "pool": pool}
         yield {**each, "metadata": {**each["metadata"], "name": name}, "spec": spec}
 
 

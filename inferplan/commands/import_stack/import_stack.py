@@ -86,9 +86,12 @@ def import_stack(path: Path, *, accelerator: str) -> Imported:
         ("placement", f"nodePools: a simulated pool of {accelerator} stands for your nodes"),
         ("access", "consumers: no key is imported"),
     ]
-    models = config["inferplan:models"]
+    models: dict[str, Any] = config["inferplan:models"]
+    names = {id(server): name for name, server in imported.items()}
     sizes = [
-        each for server in servers for each in _smaller(server, _named(server, imported, models))
+        each
+        for server in servers
+        for each in _smaller(server, models.get(names.get(id(server), "")))
     ]
     order = dict.fromkeys(
         each["group"] for each in table("commands/import_stack/servers.toml")["losses"]
@@ -99,13 +102,6 @@ def import_stack(path: Path, *, accelerator: str) -> Imported:
     return Imported(
         text=text, models=tuple(models), groups=groups, shrinks=(*sizes, *groups["topology"])
     )
-
-
-def _named(
-    server: Server, imported: dict[str, Server], models: dict[str, Any]
-) -> dict[str, Any] | None:
-    """The model that `server` became, None if it is not in the stack."""
-    return next((models.get(name) for name, each in imported.items() if each is server), None)
 
 
 def _smaller(server: Server, model: dict[str, Any] | None) -> Iterator[str]:

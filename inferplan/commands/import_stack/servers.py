@@ -54,46 +54,42 @@ def read_servers(path: Path, resource: str) -> tuple[list[Server], list[tuple[st
         _scaler(kind, body) for kind, _, _, body in documents if kind in _TABLE["scalers"]
     )
     for kind, name, source, body in documents:
-        if kind in _TABLE["scalers"]:
+        off = next((each for each in _TABLE["switches"]["fields"] if body.get(each) is False), "")
+        row = None if off else _TABLE["documents"].get(kind)
+        server = _server(name, source, body, row, resource) if row else None
+        if server is not None:
+            scaled = scalers.get(name) if kind == "Deployment" else None
+            server.replicas = server.replicas if scaled is None else scaled
+            servers.append(server)
+            continue
+        if off:
+            source.leave((off,), "it is false, so the server does not run, and is not imported")
+        elif kind in _TABLE["scalers"]:
             source.leave(
                 ("spec",), "the model scales by the signals of its engine (docs/scaling.md)"
             )
-            others += source.left
-            continue
-        row = _TABLE["documents"].get(kind)
-        off = next((each for each in _TABLE["switches"]["fields"] if body.get(each) is False), "")
-        server = _server(name, source, body, row, resource) if row and not off else None
-        if server is not None:
-            server.replicas = (
-                scalers.get(name, server.replicas) if kind == "Deployment" else server.replicas
-            )
-            servers.append(server)
-        elif off:
-            source.leave((off,), "it is false, so the server does not run, and is not imported")
-            others += source.left
         elif kind:
-            accelerated = any(vendor_of(str(key)) for path, _ in leaves(body) for key in path)
-            group = "topology" if accelerated else "other"
-            words = "the whole object: " + (
-                "it has accelerators, and is not imported"
-                if accelerated
-                else "it does not run a model server"
-            )
-            others.append((group, f"{source.file}:{source.line(())}: {kind} {name}: {words}"))
-        else:
-            others += source.left
+            counted = any(vendor_of(str(key)) for path, _ in leaves(body) for key in path)
+            group, words = _TABLE["objects"]["accelerated" if counted else "others"]
+            words = f"{kind} {name}: the whole object: {words}"
+            source.left.append((group, f"{source.file}:{source.line(())}: {words}"))
+        others += source.left
     return servers, others
 
 
-def _scaler(kind: str, body: dict[str, Any]) -> tuple[str, dict[str, int]]:
+def _scaler(kind: str, body: dict[str, Any]) -> tuple[str, int | dict[str, int]]:
     """The workload that an autoscaler scales, and its range."""
-    target, least, most, *defaults = _TABLE["scalers"][kind]
-    values = [value_at(body, parse(each)) for each in (least, most)]
-    numbers = [
-        each if isinstance(each, int) else other
-        for each, other in zip(values, defaults, strict=True)
-    ]
-    return str(value_at(body, parse(target))), dict(zip(("min", "max"), numbers, strict=True))
+    target, *fields, least, most = _TABLE["scalers"][kind]
+    values = [value_at(body, parse(each)) for each in fields]
+    least, most = (
+        each if isinstance(each, int) else default
+        for each, default in zip(values, (least, most), strict=True)
+    )
+    return str(value_at(body, parse(target))), _range(least, most)
+
+
+def _range(least: int, most: int) -> int | dict[str, int]:
+    return {"min": least, "max": most} if most > least else least
 
 
 def _documents(path: Path) -> Iterator[tuple[str, str, Source, dict[str, Any]]]:
@@ -118,7 +114,8 @@ def _documents(path: Path) -> Iterator[tuple[str, str, Source, dict[str, Any]]]:
                         ]
                     )
                 models[index] = MISSING
-                yield "modelSpec", name, source, each
+                off = value_at(values, (_MODELS[0], "enableEngine")) is False
+                yield "modelSpec", name, source, each | ({"enabled": False} if off else {})
         source = Source(file=str(path), lines=0, root=root)
         for place, reason in left_in(values).items():
             source.leave(place, reason)
@@ -272,7 +269,7 @@ def _find_range(server: Server, body: dict[str, Any], row: dict[str, Any]) -> No
         return
     number = server.replicas if isinstance(server.replicas, int) else 1
     least = least if isinstance(least, int) else number
-    server.replicas = {"min": least, "max": most} if most > least else least
+    server.replicas = _range(least, most)
     server.places["replicas"] = parse(row["most"])
 
 
