@@ -24,6 +24,7 @@ TABLES = {"aws_settings": "aws-restrict-settings", "object_settings": "object-re
 ROWS = [(name, row) for name in TABLES for row in table(f"policies/rules/{name}.toml")["row"]]
 # A wrong and a right value for each pattern, by the beginning of the pattern.
 SAMPLES = {
+    "http://(?!": ("http://minio.acme.example:9000", "https://minio.acme.example:9000"),
     "^([0-9]{1,2}s|[12]": ("10s", "1h"),
     r"\*": ("*", "arn:aws:iam::210987654321:role/search"),
     "^system:": ("system:nodes", "acme-search"),
