@@ -31,7 +31,10 @@ def test_it_shows_every_kind_of_store_that_no_committed_stack_has():
         get_args(spec.model_fields["kind"].annotation)[0]
         for spec in get_args(get_args(StoreSpec)[0])
     }
-    shown = {store.kind for store in validate(read_stack(EXAMPLE)).storage.values()}
+    examples = (EXAMPLE, EXAMPLE.with_name("Pulumi.images.yaml"))
+    shown = {
+        store.kind for each in examples for store in validate(read_stack(each)).storage.values()
+    }
     assert shown == kinds - {"s3", "efs"}
 
 
