@@ -241,7 +241,17 @@ class _Judge:
 
     def _is_made_for(self, kind: str, metadata: Mapping[str, Any]) -> bool:
         if kind == "Endpoints":
-            return ("Service", metadata["name"]) in self.names
+            services = [
+                uid
+                for uid, (each, service) in self.listing.items.items()
+                if each.name == "Service" and service["metadata"]["name"] == metadata["name"]
+            ]
+            # A controller of the stack's can have made the Service: its Endpoints have no owner.
+            return (
+                all(map(self.is_ours, services))
+                if services
+                else ("Service", metadata["name"]) in self.names
+            )
         marks = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
         makers = [
             (maker, value)

@@ -17,6 +17,7 @@ CORE = (
     "Secret",
     "ServiceAccount",
     "PersistentVolumeClaim",
+    "Service",
     "Endpoints",
     "Event",
     "Pod",
@@ -145,6 +146,14 @@ def test_what_the_stack_or_kubernetes_made_is_not_foreign(each):
 
 def test_what_controllers_made_for_an_object_of_the_stack_is_not_foreign_through_any_number_of_owners():
     assert foreign(SERVER, REPLICAS, made("Pod", "llama-1-x", REPLICAS)) == ()
+
+
+def test_endpoints_belong_to_whom_their_service_belongs():
+    """A LeaderWorkerSet has a Service, whose Endpoints name no owner."""
+    group = made("Service", "llama-group", SERVER)
+    assert foreign(SERVER, group, made("Endpoints", "llama-group")) == ()
+    theirs = foreign(made("Service", "database"), made("Endpoints", "database"))
+    assert theirs == ("Endpoints database", "Service database")
 
 
 @pytest.mark.parametrize(
