@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
@@ -23,10 +24,22 @@ def line_of(lines: Sequence[str], first: int, field: str) -> int:
     item of its path that is written there.
     """
     at, depth = first - 1, -1
-    for part in parse(field):
+    for part in _parts(field):
         find = _item if isinstance(part, int) else _key
         at, depth = next(find(lines, at, depth, part), (at, sys.maxsize))
     return at + 1
+
+
+def _parts(field: str) -> Sequence[str | int]:
+    """The keys and positions of `field`. A message of an API server can name something else, such
+    as the invalid key of a map: of that, the part before the first bracket.
+    """
+    try:
+        return parse(field)
+    except ValueError:
+        with suppress(ValueError):
+            return parse(field.partition("[")[0])
+        return ()
 
 
 def _below(lines: Sequence[str], at: int, *, depth: int) -> Iterator[tuple[int, int, str]]:

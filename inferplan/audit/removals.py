@@ -38,6 +38,13 @@ def removed(manifests: Iterable[Manifest], target: str) -> Iterator[tuple[str, M
                     yield "removed" if gone else "deprecated", manifest, text_of(path), words
 
 
+def dropped(manifest: Manifest, version: str) -> Iterator[str]:
+    """Yield the fields that an API server of `version` drops and the simulated one keeps."""
+    for row in _TABLE["early"]:
+        if _number(version) < _number(row["since"]):
+            yield from (text_of(path) for path, _ in places(manifest.body, row))
+
+
 def unknown_of_nodes(target: str) -> Iterator[str]:
     """The needs of the version `target` that neither a nodes file nor the simulated cluster shows."""
     return (
@@ -48,4 +55,4 @@ def unknown_of_nodes(target: str) -> Iterator[str]:
 
 
 def _number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
+    return tuple(map(int, version.removeprefix("v").split(".")[:2]))

@@ -13,6 +13,7 @@ from inferplan.audit.deployers import Deployer, Wave
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.merge import unkept
 from inferplan.audit.rejections import rejections
+from inferplan.audit.removals import dropped
 from inferplan.audit.session import Session
 from inferplan.audit.templates import references, select, templates
 from inferplan.errors import ClusterError, ObjectFailed
@@ -229,9 +230,11 @@ class Rollout:
             live = self._sent(manifest, key, dry_run=dry_run, existed=existed)
             if not dry_run:
                 result.manifests[key] = manifest
-                result.dropped[key] = tuple(
+                kept_not = (
                     text_of(path) for path, value in unkept(manifest.body, live) if value is MISSING
                 )
+                early = dropped(manifest, self.session.version)
+                result.dropped[key] = tuple(dict.fromkeys((*kept_not, *early)))
                 if manifest.kind == _DEFINITION:
                     await_served(session.api, manifest.body)
         except (ApiError, ObjectFailed, ClusterError) as error:

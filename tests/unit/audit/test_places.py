@@ -62,6 +62,9 @@ LINES = TEMPLATE.splitlines()
         ("spec.template.metadata.labels.app", "labels: {app: x}"),
         ("metadata.name", 'name: {{ include "x.name" . }}'),
         ("", "apiVersion: apps/v1"),
+        # Keys of maps that an API server rejects, as it writes them.
+        ("spec.template.metadata.labels[a b/c]", "labels: {app: x}"),
+        ("data[a b/c]", "apiVersion: apps/v1"),
     ],
 )
 def test_the_line_of_a_field_is_where_its_deepest_key_is_written(field, words):
