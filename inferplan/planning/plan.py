@@ -27,7 +27,13 @@ from inferplan.updating.downtime import (
     scaler_changes,
 )
 from inferplan.workspace.isolation import without_network
-from inferplan.workspace.project import child_environment, project_name, project_root, stack_files
+from inferplan.workspace.project import (
+    child_environment,
+    project_name,
+    project_root,
+    stack_files,
+    stack_name,
+)
 from inferplan.workspace.revisions import checked_out, commit_of, stack_data
 from inferplan.workspace.workspace import Workspace
 
@@ -227,11 +233,14 @@ def _plan_in(
     environment: Mapping[str, str],
     **options: Any,
 ) -> States | None:
-    if stack not in stack_files(folder):
+    files = stack_files(folder)
+    # A file elsewhere is compared with the stack of its name.
+    name = stack if stack in files else stack_name(Path(stack))
+    if name not in files:
         return None
     target = folder / "earlier.json"
     ended = subprocess.run(
-        [*line, "plan", stack, "--save", str(target)],
+        [*line, "plan", name, "--save", str(target)],
         cwd=folder,
         env=environment,
         capture_output=True,

@@ -43,6 +43,16 @@ def test_a_plan_against_a_revision_shows_what_changed_since_and_leaves_no_checko
     assert git(folder, "worktree", "list").count("\n") == 0
 
 
+def test_a_file_elsewhere_is_compared_with_the_stack_of_its_name(tmp_path, monkeypatch):
+    folder = make_checkout(tmp_path)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+    copy = tmp_path / "Pulumi.local.yaml"
+    copy.write_bytes((folder / "stacks" / "Pulumi.local.yaml").read_bytes())
+    assert plan(copy, "--against", "HEAD", "--events", folder / "events.ndjson") == 0
+    assert set(read_file(folder / "events.ndjson").counts) == {"same"}
+
+
 @pytest.mark.full
 def test_a_stack_that_the_other_revision_does_not_have_is_all_new(tmp_path, monkeypatch):
     folder = make_checkout(tmp_path)
