@@ -62,13 +62,13 @@ def explain(path: str) -> list[Key]:
         for key, field in config["properties"].items()
     }
     places = [sections[steps[0]]] if steps[0] in sections else []
-    walked, level = "", [dict.fromkeys(sections)]
+    walked, allowed = "", dict.fromkeys(sections)
     for number, step in enumerate(steps):
         if number:
-            level = [dict.fromkeys(_children(places))]
+            allowed = _children(places)
             below = [found for each in places for found in _below(each.field, step)]
             # A name of the user's own: the value below the mapping has the next key.
-            close = get_close_matches(step, level[0], n=1, cutoff=0.8)
+            close = get_close_matches(step, allowed, n=1, cutoff=0.8)
             # A word that is nearly a key is rather a mistake than a name.
             places = (
                 below
@@ -80,7 +80,7 @@ def explain(path: str) -> list[Key]:
                 ]
             )
         if not places:
-            known = sorted(level[0])
+            known = sorted(allowed)
             close = get_close_matches(step, known, n=1)
             guess = f" Did you mean {walked}{close[0]}?" if close else ""
             raise RequestError(

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,14 +64,8 @@ def browser(*arguments: str, profile: Path) -> str:
     ).stdout
 
 
-@pytest.fixture(scope="module")
-def saw(tmp_path_factory):
-    """What the page of a real preview shows and does in a real browser."""
-    folder = tmp_path_factory.mktemp("page")
-    text = page.render(make_report([read_file(FIXTURES / "changes.ndjson")]))
-    path = folder / "report.html"
-    path.write_text(text.replace("</body>", f"{_PROBE}</body>"), encoding="utf-8")
-    dumped = browser("--dump-dom", path.as_uri(), profile=folder / "profile")
+def left_by_the_page(dumped: str) -> Any:
+    """The JSON that a script of the page left in `data-saw` of its body."""
 
     class Body(HTMLParser):
         saw = ""
@@ -82,7 +77,18 @@ def saw(tmp_path_factory):
     body = Body()
     body.feed(dumped)
     assert body.saw, "the page's script did not run to its end"
-    return dict(json.loads(body.saw))
+    return json.loads(body.saw)
+
+
+@pytest.fixture(scope="module")
+def saw(tmp_path_factory):
+    """What the page of a real preview shows and does in a real browser."""
+    folder = tmp_path_factory.mktemp("page")
+    text = page.render(make_report([read_file(FIXTURES / "changes.ndjson")]))
+    path = folder / "report.html"
+    path.write_text(text.replace("</body>", f"{_PROBE}</body>"), encoding="utf-8")
+    dumped = browser("--dump-dom", path.as_uri(), profile=folder / "profile")
+    return dict(left_by_the_page(dumped))
 
 
 def test_every_changed_resource_is_on_the_page(saw):

@@ -4,10 +4,8 @@ accessibility rules say about the page.
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ET
-from html.parser import HTMLParser
 from importlib.resources import files
 from typing import Any
 
@@ -17,7 +15,7 @@ from inferplan.review.rendering import html as report_page
 from inferplan.review.rendering import map_page
 from inferplan.review.rendering.picture import NARROW, WIDE, pictures
 from inferplan.review.report import StackReport, make_report
-from tests.review.test_browser import CHROMIUM, browser
+from tests.review.test_browser import CHROMIUM, browser, left_by_the_page
 from tests.review_streams import facts, preview
 
 MARKUP = '<img src=x onerror=alert(1)>"&'
@@ -207,21 +205,7 @@ def test_a_browser_and_its_accessibility_rules_find_nothing_serious(tmp_path, pa
         path.as_uri(),
         profile=tmp_path / "profile",
     )
-    saw = _saw(dumped)
+    saw = left_by_the_page(dumped)
     assert saw["violations"] == []
     assert saw["wide"] is False
     assert saw["passes"] > 10
-
-
-def _saw(dumped: str) -> dict[str, Any]:
-    class Body(HTMLParser):
-        saw = ""
-
-        def handle_starttag(self, tag, attrs):
-            if tag == "body":
-                self.saw = dict(attrs).get("data-saw") or ""
-
-    body = Body()
-    body.feed(dumped)
-    assert body.saw, "the rules did not run to their end"
-    return json.loads(body.saw)

@@ -189,10 +189,20 @@ def _box(
     )
 
 
-def _stacked(picture: Picture, boxes: Iterable[Box], y: float) -> float:
-    for each in boxes:
-        picture.boxes.append(each)
-        y = each.y + each.height + _GAP
+def _column(
+    picture: Picture,
+    platform: Platform,
+    subjects: Iterable[tuple[str, str, Iterable[str]]],
+    place: tuple[float, float, float],
+) -> float:
+    """Draw a box for each kind, name and lines of `subjects`, one below the other. Return where the
+    next one begins.
+    """
+    x, y, width = place
+    for kind, name, lines in subjects:
+        box = _box(platform, kind, name, lines, (x, y, width))
+        picture.boxes.append(box)
+        y += box.height + _GAP
     return y
 
 
@@ -205,35 +215,44 @@ def _limits(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _consumers(picture: Picture, platform: Platform, x: float, y: float, width: float) -> float:
-    for name, facts in platform.of_kind("consumer"):
-        box = _box(platform, "consumer", name, [", ".join(_limits(facts))], (x, y, width))  # fmt: skip
-        y = _stacked(picture, [box], y)
-    return y
+    subjects = (
+        ("consumer", name, [", ".join(_limits(facts))])
+        for name, facts in platform.of_kind("consumer")
+    )
+    return _column(picture, platform, subjects, (x, y, width))
 
 
 def _gateway(picture: Picture, platform: Platform, x: float, y: float, width: float) -> float:
-    for name, facts in platform.of_kind("gateway"):
-        lines = [
-            f"{facts.get('scheme', 'http')}://{facts.get('host') or facts.get('entryPoint', '')}",
-            "open to the internet" if facts.get("internet") else "not on the internet",
-            f"{facts.get('implementation', '')}, {plural(facts.get('replicas', 1), 'replica')}",
-        ]
-        y = _stacked(picture, [_box(platform, "gateway", name, lines, (x, y, width))], y)  # fmt: skip
-    for name, facts in platform.of_kind("route"):
-        shares = [f"{share:g}% {model}" for model, share in facts.get("shares", {}).items()]
-        y = _stacked(picture, [_box(platform, "route", name, shares, (x, y, width))], y)  # fmt: skip
-    return y
+    gateways = (
+        (
+            "gateway",
+            name,
+            [
+                f"{facts.get('scheme', 'http')}://{facts.get('host') or facts.get('entryPoint', '')}",
+                "open to the internet" if facts.get("internet") else "not on the internet",
+                f"{facts.get('implementation', '')}, {plural(facts.get('replicas', 1), 'replica')}",
+            ],
+        )
+        for name, facts in platform.of_kind("gateway")
+    )
+    routes = (
+        ("route", name, [f"{share:g}% {model}" for model, share in facts.get("shares", {}).items()])
+        for name, facts in platform.of_kind("route")
+    )
+    return _column(picture, platform, (*gateways, *routes), (x, y, width))
 
 
-def _replicas(facts: Mapping[str, Any]) -> str:
-    least, most = facts.get("replicas", 0), facts.get("maxReplicas", facts.get("replicas", 0))
-    return plural(least, "replica") if least == most else f"{least} to {most} replicas"
+def _between(facts: Mapping[str, Any], least: str, most: str, noun: str) -> str:
+    """Return "2 nodes", or "2 to 4 nodes"."""
+    low, high = facts.get(least, 0), facts.get(most, facts.get(least, 0))
+    return plural(low, noun) if low == high else f"{low} to {high} {noun}s"
 
 
 def _model_lines(facts: Mapping[str, Any], *, narrow: bool) -> Iterator[str]:
     accelerators = facts.get("accelerators", 0)
     size = f" x {plural(accelerators, 'accelerator')}" if accelerators else ""
-    yield f"{facts.get('engine', '')}, {_replicas(facts)}{size}"
+    replicas = _between(facts, "replicas", "maxReplicas", "replica")
+    yield f"{facts.get('engine', '')}, {replicas}{size}"
     if narrow:
         yield f"called by {', '.join(facts.get('consumers', ())) or 'no consumer'}"
     weights = facts.get("weights") or {}
@@ -253,12 +272,11 @@ def _pools(picture: Picture, platform: Platform, x: float, y: float, width: floa
         top = y
         cells, cells_height = _cells(facts, inside, x + _PADDING, y + _HEAD + _LINE + 4, width - 2 * _PADDING)  # fmt: skip
         y += _HEAD + _LINE + 4 + cells_height + (_GAP if cells else 0)
-        for model, each in inside:
-            lines = _model_lines(each, narrow=width == NARROW)
-            box = _box(platform, "model", model, lines, (x + _PADDING, y, width - 2 * _PADDING))  # fmt: skip
-            y = _stacked(picture, [box], y)
-        least, most = facts.get("minNodes", 0), facts.get("maxNodes", 0)
-        nodes = plural(least, "node") if least == most else f"{least} to {most} nodes"
+        models_inside = (
+            ("model", model, _model_lines(each, narrow=width == NARROW)) for model, each in inside
+        )
+        y = _column(picture, platform, models_inside, (x + _PADDING, y, width - 2 * _PADDING))
+        nodes = _between(facts, "minNodes", "maxNodes", "node")
         machines = " or ".join(facts.get("machines", ())) or facts.get("provider", "")
         parts = (
             [nodes, machines, facts.get("accelerator") or "no accelerator"]
@@ -320,10 +338,11 @@ def _cells(
 
 
 def _stores(picture: Picture, platform: Platform, x: float, y: float, width: float) -> float:
-    for name, facts in platform.of_kind("store"):
-        lines = [facts.get("type", ""), facts.get("location", "")]
-        y = _stacked(picture, [_box(platform, "store", name, lines, (x, y, width))], y)  # fmt: skip
-    return y
+    subjects = (
+        ("store", name, [facts.get("type", ""), facts.get("location", "")])
+        for name, facts in platform.of_kind("store")
+    )
+    return _column(picture, platform, subjects, (x, y, width))
 
 
 def _lines(picture: Picture, platform: Platform) -> Iterator[Line]:
