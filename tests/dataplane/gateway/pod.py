@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.dataplane.gateway.backend import Backend
+from tests.dataplane.gateway.connection import Connection
 from tests.dataplane.gateway.stand import wait_for
 from tests.patience import PATIENCE_SECONDS
 
@@ -124,7 +125,7 @@ def loopback_up() -> None:
 def _call(
     method: str, port: int, path: str, key: str = "", body: bytes = b""
 ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+    connection = Connection(port)
     connection.request(
         method, path, body=body, headers={"Authorization": f"Bearer {key}"} if key else {}
     )

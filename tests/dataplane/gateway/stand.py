@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import http.client
 import os
 import shutil
 import signal
@@ -29,6 +28,7 @@ from inferplan.components.gateway.proxy_keys import proxy_keys
 from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.spec import NginxGatewaySpec
 from inferplan.components.handles import Endpoint, EndpointProtocol, SecretRef
+from tests.dataplane.gateway.connection import Connection
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
@@ -285,9 +285,7 @@ class Proxy:
         return keys.consumer_key(self.seed, name, version)
 
     def get_status(self, path: str) -> int:
-        with closing(
-            http.client.HTTPConnection("127.0.0.1", self.status_port, timeout=PATIENCE_SECONDS)
-        ) as connection:
+        with closing(Connection(self.status_port)) as connection:
             try:
                 connection.request("GET", path)
                 return connection.getresponse().status
@@ -308,9 +306,7 @@ class Proxy:
     ) -> Answer:
         """One request on a connection of its own."""
         sent = {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
-        with closing(
-            http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
-        ) as connection:
+        with closing(Connection(self.port)) as connection:
             connection.request(method, path, body=body, headers=sent)
             response = connection.getresponse()
             return Answer(

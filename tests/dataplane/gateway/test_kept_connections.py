@@ -280,7 +280,7 @@ def test_a_connection_ends_before_its_server_or_pod_ends_it(proxy):
             time.sleep(0.05)
         first, *others = server.carried
         # A replica that has been added gets calls from then on, and one that drains none.
-        assert LONGEST_SECONDS - 0.5 < first.used - first.began < LONGEST_SECONDS + 0.5
+        assert LONGEST_SECONDS - 2 < first.used - first.began < LONGEST_SECONDS + 1
         assert len(others) == 1
         [last] = others
         assert last.closed.wait(IDLE_SECONDS + 1.5)

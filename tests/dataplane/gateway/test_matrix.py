@@ -4,16 +4,15 @@ exact answer, and nothing beside it.
 
 from __future__ import annotations
 
-import http.client
 from contextlib import closing
 
 import pytest
 
 from inferplan.components.handles import EndpointProtocol
 from tests.dataplane.gateway.backend import Backend
+from tests.dataplane.gateway.connection import Connection
 from tests.dataplane.gateway.engine_routes import ALLOWED, METHODS, OTHERS, SERVED, TRITON_AND_RAY
 from tests.dataplane.gateway.stand import LONG_AGO, Proxy, consumer, endpoint, spec
-from tests.patience import PATIENCE_SECONDS
 
 ROUTES = sorted({*SERVED.split(), *OTHERS.split(), *TRITON_AND_RAY.split()})
 # What passes, by model, and what the model's server is then asked for; written out, not read from
@@ -90,9 +89,7 @@ def test_each_route_and_method_gets_exactly_its_answer(served, kind, model):
         {"Authorization": f"Bearer {key}"} if key else {}
     )
     wrong = []
-    with closing(
-        http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=PATIENCE_SECONDS)
-    ) as connection:
+    with closing(Connection(proxy.port)) as connection:
         for route in ROUTES:
             for method in METHODS:
                 mine.seen.clear()

@@ -4,7 +4,6 @@ the same rights as at a model's own address.
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 import threading
@@ -15,6 +14,7 @@ import pytest
 
 from inferplan.components.gateway.memory import BODIES, CHUNKED, share
 from tests.dataplane.gateway.backend import Backend
+from tests.dataplane.gateway.connection import Connection
 from tests.dataplane.gateway.forms import INVALID, VALID
 from tests.dataplane.gateway.stand import Answer, Proxy, consumer, endpoint, spec, wait_for
 from tests.dataplane.gateway.test_requests import error
@@ -361,9 +361,7 @@ def test_a_list_of_two_hundred_models_is_whole(tmp_path):
 
 
 def test_a_stream_arrives_event_by_event(stand):
-    with closing(
-        http.client.HTTPConnection("127.0.0.1", stand.proxy.port, timeout=PATIENCE_SECONDS)
-    ) as connection:
+    with closing(Connection(stand.proxy.port)) as connection:
         headers = {**JSON, "Authorization": f"Bearer {stand.proxy.key('chat')}"}
         connection.request(
             "POST",
@@ -382,9 +380,7 @@ def test_a_stream_arrives_event_by_event(stand):
 
 
 def test_a_connection_serves_several_calls(stand):
-    with closing(
-        http.client.HTTPConnection("127.0.0.1", stand.proxy.port, timeout=PATIENCE_SECONDS)
-    ) as connection:
+    with closing(Connection(stand.proxy.port)) as connection:
         sockets = []
         for body, status in (
             (b'{"model":"llama"}', 200),

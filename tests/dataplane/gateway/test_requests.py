@@ -4,7 +4,11 @@ the API's own shape.
 
 from __future__ import annotations
 
+import http.client
 import json
+import socket
+import time
+from contextlib import closing
 
 import pytest
 
@@ -217,6 +221,25 @@ def test_a_body_over_the_limit_is_refused_in_the_shape_of_the_api(clean):
 
 def test_a_body_over_the_limit_without_a_key_is_refused_for_the_key(clean):
     assert clean.proxy.call("POST", CHAT, body=b"x" * (64 * 1024 + 1)).status == 401
+
+
+def test_a_body_that_follows_a_denied_head_in_the_next_second_ends_no_connection(clean):
+    """nginx counts the time for the body in whole seconds of the clock."""
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: a\r\n"
+    with closing(socket.create_connection(("127.0.0.1", clean.proxy.port), 30)) as connection:
+        time.sleep(1 - (time.time() + 0.05) % 1)
+        connection.sendall(f"{head}Content-Length: 2\r\n\r\n".encode())
+        time.sleep(0.11)
+        connection.sendall(b"{}")
+        with closing(http.client.HTTPResponse(connection)) as denied:
+            denied.begin()
+            assert (denied.status, denied.headers["Connection"]) == (401, "keep-alive")
+            denied.read()
+        key = clean.proxy.key("chat", 3)
+        connection.sendall(
+            f"{head}Authorization: Bearer {key}\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+        )
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_chunked_body_passes(clean):

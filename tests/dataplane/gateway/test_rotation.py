@@ -14,6 +14,7 @@ import pytest
 from inferplan.components.gateway import keys
 from inferplan.components.gateway.proxy_keys import end_of
 from tests.dataplane.gateway.backend import Backend
+from tests.dataplane.gateway.connection import Connection
 from tests.dataplane.gateway.stand import SEED, Proxy, consumer, endpoint, spec, wait_for
 from tests.patience import PATIENCE_SECONDS
 
@@ -60,9 +61,7 @@ class _Clients:
         while not self.done.is_set():
             # As many as a client sends before it opens another connection; nginx closes idle ones
             # when it reloads.
-            with closing(
-                http.client.HTTPConnection("127.0.0.1", self.proxy.port, timeout=PATIENCE_SECONDS)
-            ) as connection:
+            with closing(Connection(self.proxy.port)) as connection:
                 for sent in range(20):
                     try:
                         connection.request(

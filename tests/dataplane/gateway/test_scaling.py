@@ -5,7 +5,6 @@ a scaler reads.
 from __future__ import annotations
 
 import dataclasses
-import http.client
 import json
 import subprocess
 import threading
@@ -17,6 +16,7 @@ import pytest
 from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.handles import EndpointProtocol
 from tests.dataplane.gateway.backend import Backend
+from tests.dataplane.gateway.connection import Connection
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec, wait_for
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
@@ -67,9 +67,7 @@ def scripted(proxy):
 
 
 def metrics(proxy: Proxy) -> dict[str, float]:
-    with closing(
-        http.client.HTTPConnection("127.0.0.1", proxy.status_port, timeout=PATIENCE_SECONDS)
-    ) as connection:
+    with closing(Connection(proxy.status_port)) as connection:
         connection.request("GET", "/metrics")
         lines = connection.getresponse().read().decode().splitlines()
     return {
@@ -113,9 +111,7 @@ def test_a_server_that_fails_after_it_took_the_request_is_not_starting(proxy):
     proxy.run(spec(), [asleep(backend.port)], CONSUMERS)
     try:
         assert proxy.call("POST", CHAT, proxy.key("chat"), b"{}").status == 200
-        with closing(
-            http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=PATIENCE_SECONDS)
-        ) as connection:
+        with closing(Connection(proxy.port)) as connection:
             connection.request(
                 "POST",
                 CHAT,
@@ -197,11 +193,7 @@ def test_a_pod_holds_64_requests_and_answers_others_at_once(scripted):
     scripted.run(spec(startWaitSeconds=60), [asleep(free_port(), counted=True)], CONSUMERS)
     with ExitStack() as stack:
         for _ in range(64):
-            held = stack.enter_context(
-                closing(
-                    http.client.HTTPConnection("127.0.0.1", scripted.port, timeout=PATIENCE_SECONDS)
-                )
-            )
+            held = stack.enter_context(closing(Connection(scripted.port)))
             held.request(
                 "POST",
                 CHAT,

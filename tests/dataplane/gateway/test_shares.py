@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import select
 import socket
 import statistics
 import threading
@@ -160,9 +161,11 @@ def test_a_consumer_that_fills_its_share_with_slow_bodies_leaves_the_rest_to_oth
     with gateway(tmp_path, "greedy", "honest") as (proxy, sink), ExitStack() as stack:
         mine = share(bodies.slots, 2)
         first = b"1\r\n{\r\n" if length is None else b"{"
-        for _ in range(mine + 5):
+        calls = [
             stack.enter_context(closing(opened(proxy, "greedy", length, first)))
-        time.sleep(0.3)
+            for _ in range(mine + 5)
+        ]
+        wait_for(lambda: len(select.select(calls, [], [], 0)[0]) == 5, "five calls are denied")
         text = body(20 if length is None else max(20_000, length // 10 + 1))
         for _ in range(3):
             sent = chunked(text) if length is None else text
@@ -258,11 +261,11 @@ def test_a_body_that_takes_too_long_as_a_whole_ends_and_frees_its_slot(tmp_path,
             pytest.skip("this nginx has no js_access (njs 0.9.9)")
         size = CHUNKED if length is None else "large" if length > MB else "small"
         first = b"1\r\n{\r\n" if length is None else b"{"
+        began = time.monotonic()
         calls = [
             s.enter_context(closing(opened(proxy, "greedy", length, first)))
             for _ in range(share(BODIES[size].slots, 2))
         ]
-        began = time.monotonic()
         with ThreadPoolExecutor() as pool:
             endings = [pool.submit(trickle, call, first) for call in calls]
             while not all(each.done() for each in endings):

@@ -13,6 +13,7 @@ from contextlib import closing
 import pytest
 
 from tests.dataplane.gateway.backend import Backend
+from tests.dataplane.gateway.connection import Connection
 from tests.dataplane.gateway.names import NameServer
 from tests.dataplane.gateway.stand import Proxy, consumer, endpoint, spec, wait_for
 from tests.patience import PATIENCE_SECONDS
@@ -37,7 +38,7 @@ def proxy(tmp_path):
 
 
 def _open(proxy, body):
-    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=PATIENCE_SECONDS)
+    connection = Connection(proxy.port)
     connection.request(
         "POST", CHAT, body=body, headers={"Authorization": f"Bearer {proxy.key('chat')}"}
     )
