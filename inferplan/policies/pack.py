@@ -19,6 +19,6 @@ def serve(main: str) -> None:
     except ModuleNotFoundError as error:
         sys.exit(
             f"The policy pack needs the package {error.name}, which {sys.executable} does not have."
-            " Run: pip install 'inferplan[policy]'"
+            " Install inferplan's wheel with the extra policy: inferplan docs installing"
         )
     PolicyPack(name=NAME, policies=dispatchers(Path(main).resolve().parent / "stacks"))

@@ -9,7 +9,7 @@ try:
 except ImportError as error:
     raise UnknownSpeedError(
         "numpy is not installed, so no trace is read and nothing is simulated",
-        f"Install it: {INSTALL}",
+        INSTALL,
     ) from error
 
 __all__ = ["np"]

@@ -23,7 +23,7 @@ _MODULE = "aiconfigurator_core"
 MEASURE = (
     "Measure it: add it to inferplan:benchmark and keep the result (inferplan docs prediction)"
 )
-INSTALL = "pip install 'inferplan[predict]'"
+INSTALL = "Install inferplan's wheel with the extra predict: inferplan docs installing"
 # Endings and beginnings of names of the same layers: instruction tuning changes no size.
 _SAME_LAYERS = re.compile(r"^meta-|-(instruct|it|chat|base|hf)(?=-|$)")
 
@@ -65,7 +65,7 @@ def known_models() -> tuple[str, ...]:
     if spec is None or not spec.submodule_search_locations:
         raise UnknownSpeedError(
             "aiconfigurator-core is not installed, so nothing is predicted",
-            f"Install it: {INSTALL}",
+            INSTALL,
         )
     names = (each.name for each in files(_MODULE).joinpath("model_configs").iterdir())
     return tuple(

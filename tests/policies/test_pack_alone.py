@@ -138,4 +138,4 @@ def test_without_the_extra_the_pack_says_what_to_install(python, folder, tmp_pat
         check=False,
     )
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
-    assert "pip install 'inferplan[policy]'" in done.stderr
+    assert "with the extra policy: inferplan docs installing" in done.stderr

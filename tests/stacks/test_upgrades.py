@@ -136,10 +136,7 @@ def test_a_missing_or_damaged_plan_is_an_error_that_says_what_to_do(own, capsys)
     assert "releases/0.0.9/dev.json.xz is damaged" in capsys.readouterr().err
     own.unlink()
     assert _run("upgrade-check", "dev") == 2
-    assert (
-        "uvx --from inferplan==VERSION inferplan upgrade-check dev --save"
-        in capsys.readouterr().err
-    )
+    assert "uvx --from WHEEL inferplan upgrade-check dev --save" in capsys.readouterr().err
     assert _run("upgrade-check") == 2
     assert _run("upgrade-check", "--save") == 0
     assert _run("upgrade-check") == 0

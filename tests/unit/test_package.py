@@ -136,7 +136,7 @@ def test_the_changelog_dates_the_version():
         (
             "pulumi_aws",
             "from inferplan.components.platforms.aws import lazy_sdk; lazy_sdk.install()",
-            "Install inferplan[aws] instead of inferplan",
+            "with the extra aws: inferplan docs installing",
         ),
         (
             "botocore",
@@ -144,7 +144,7 @@ def test_the_changelog_dates_the_version():
                 "from inferplan.commands.doctor.aws.account import Credentials;"
                 " Credentials('eu-west-1', 'dev')"
             ),
-            "Install inferplan[aws].",
+            "with the extra aws: inferplan docs installing",
         ),
     ],
 )

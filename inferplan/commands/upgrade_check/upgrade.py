@@ -90,8 +90,8 @@ def check_upgrade(workspace: Workspace, release: str | None = None) -> Upgrade:
     if release is None and not releases:
         raise RequestError(
             f"{short_path(workspace.root / FOLDER)} has no plan of {workspace.stack} by an older"
-            " version. Save one with the version that deployed it: uvx --from inferplan==VERSION"
-            f" inferplan upgrade-check {workspace.typed} --save"
+            " version. Save one with the wheel of the version that deployed it:"
+            f" uvx --from WHEEL inferplan upgrade-check {workspace.typed} --save"
         )
     release = release or releases[-1]
     before = _load(_file(workspace.root, release, workspace.stack))

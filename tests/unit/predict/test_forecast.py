@@ -133,7 +133,7 @@ def test_without_the_library_a_plan_says_what_to_install(monkeypatch):
     monkeypatch.setattr(kernels, "find_spec", lambda _: None)
     kernels.known_models.cache_clear()
     kernels.kernels.cache_clear()
-    assert one(model()).reason.endswith("Install it: pip install 'inferplan[predict]'")
+    assert one(model()).reason.endswith("with the extra predict: inferplan docs installing")
     kernels.known_models.cache_clear()
 
 
@@ -193,7 +193,7 @@ from inferplan.predict import forecast
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert "Error: numpy is not installed, so no trace is read" in result.stderr.splitlines()[-1]
-    assert result.stderr.endswith("Install it: pip install 'inferplan[predict]'\n")
+    assert result.stderr.endswith("with the extra predict: inferplan docs installing\n")
 
 
 def test_traffic_within_the_error_of_the_capacity_is_a_doubt_and_a_risk():

@@ -67,7 +67,7 @@ class Credentials:
         except ModuleNotFoundError as error:
             raise OperationError(
                 "Asking AWS needs the package botocore, which is not installed. Install"
-                " inferplan[aws]."
+                " inferplan's wheel with the extra aws: inferplan docs installing"
             ) from error
 
         self._session = botocore.session.Session()

@@ -31,7 +31,7 @@ def install() -> None:
     if package_spec is None or package_spec.submodule_search_locations is None:
         raise RunError(
             "A cluster of EKS needs the package pulumi-aws, which is not installed. Install"
-            " inferplan[aws] instead of inferplan"
+            " inferplan's wheel with the extra aws: inferplan docs installing"
         )
     for service in SERVICES:
         name = f"{_PACKAGE}.{service}"
