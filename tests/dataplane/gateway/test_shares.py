@@ -72,7 +72,9 @@ class Sink:
             start = stream.read(min(length, 4096))
             left = length - len(start)
             while left:
-                left -= len(stream.read(min(MB, left)))
+                if not (part := stream.read(min(MB, left))):
+                    return
+                left -= len(part)
             self._read.append(length)
             if b'"endless"' in start:
                 with suppress(OSError):
@@ -119,11 +121,13 @@ def gateway(
         sink.stop()
 
 
-def opened(proxy: Proxy, name: str, size: int | None, sent: bytes) -> socket.socket:
+def opened(
+    proxy: Proxy, name: str, size: int | None, sent: bytes, path: str = "/v1"
+) -> socket.socket:
     """A connection with a request of `size` bytes, of which `sent` has gone."""
     framing = "Transfer-Encoding: chunked" if size is None else f"Content-Length: {size}"
     head = (
-        f"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n{framing}\r\n"
+        f"POST {path}/chat/completions HTTP/1.1\r\nHost: a\r\n{framing}\r\n"
         f"Authorization: Bearer {proxy.key(name)}\r\nContent-Type: application/json\r\n\r\n"
     )
     connection = socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE_SECONDS)
