@@ -12,7 +12,9 @@ from inferplan.documents.yaml_tree import Node, find
 from inferplan.kube.paths import MISSING, Path, leaves, mapping, parse, text_of, value_at
 from inferplan.tables import table
 
-_LOSSES = table("commands/import_stack/servers.toml")["losses"]
+_TABLE = table("commands/import_stack/servers.toml")
+_LOSSES = _TABLE["losses"]
+_OWN = re.compile(_TABLE["commands"]["own"])
 COMMIT = re.compile("[0-9a-f]{40}")
 REPOSITORY = re.compile(r"(?:hf://)?([\w.-]+/[\w.-]+?)(?::([0-9a-f]{40}))?")
 """A repository of a hub, with its revision."""
@@ -40,18 +42,22 @@ class Source:
     def line(self, path: Path) -> int:
         return self.lines + (find(self.root, (*self.prefix, *path))[1].line if self.root else 1)
 
-    def leave(self, path: Path, reason: str = "") -> None:
-        """List the field at `path`, with the reason why it is not carried over."""
+    def leave(self, path: Path, reason: str = "", group: str = "") -> None:
+        """List the field at `path`, with the reason why it is not carried over, in `group` if the
+        path does not say it.
+        """
         text = self.label + text_of((*self.prefix, *path))
         loss = loss_of(reason.partition(":")[0] if reason.startswith("-") else text)
+        if reason.startswith("-") and _OWN.search(reason):
+            group = "other"
         # The name of an option or a variable does not say why.
         more = () if ": " in reason or " " in reason else (loss["reason"],)
         parts = (f"{self.file}:{self.line(path)}", text, reason, *more)
-        self.left.append((loss["group"], ": ".join(each for each in parts if each)))
+        self.left.append((group or loss["group"], ": ".join(each for each in parts if each)))
 
-    def reject(self, path: Path, reason: str) -> None:
+    def reject(self, path: Path, reason: str, group: str = "") -> None:
         """List the field at `path`, which can be why the whole server is not carried over."""
-        self.leave(path, reason)
+        self.leave(path, reason, group)
         self.rejections.append(self.left[-1][1])
 
 

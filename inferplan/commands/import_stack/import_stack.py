@@ -1,6 +1,7 @@
 """Writes a stack file from servers of others: what a stack can say, with a list of everything else."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from inferplan.hardware.accelerators import accelerators
 from inferplan.kube.names import free_name, label_of
 from inferplan.tables import table
 
+_FILES = re.compile(table("commands/import_stack/servers.toml")["commands"]["files"])
 _NO_COMMIT = "0" * 40
 _NO_SERVER = (
     "There is no server in it that a stack can describe. Name values, a Deployment or an"
@@ -35,7 +37,7 @@ _PROMETHEUS = {
 @dataclass(frozen=True, kw_only=True)
 class Imported:
     """The text of a stack file that validates, and what of the source it does not say, a line each,
-    by groups. `shrinks` are the losses that make the platform smaller than its source.
+    by groups. `shrinks` are the losses that make the platform another one than its source.
     """
 
     text: str
@@ -100,7 +102,10 @@ def import_stack(path: Path, *, accelerator: str) -> Imported:
         each: tuple(dict.fromkeys(line for group, line in left if group == each)) for each in order
     }
     return Imported(
-        text=text, models=tuple(models), groups=groups, shrinks=(*sizes, *groups["topology"])
+        text=text,
+        models=tuple(models),
+        groups=groups,
+        shrinks=(*sizes, *groups["topology"], *groups["arguments"]),
     )
 
 
@@ -294,6 +299,10 @@ def _options(server: Server) -> dict[str, Any]:
         for short, long in table("commands/import_stack/servers.toml")["aliases"].items()
         if long in fields
     }
+    for each in server.options:
+        # argparse takes the beginning of a name for the whole, if no other begins like it.
+        longer = [name for name in fields if name.startswith(each.name or "=")]
+        each.name = longer[0] if len(longer) == 1 else each.name
     chosen = {
         fields[each.name]: each
         for each in server.options
@@ -304,6 +313,10 @@ def _options(server: Server) -> dict[str, Any]:
         if each.name in fields and not each.reason and each not in chosen.values():
             each.reason = "it is repeated, and the last one counts"
     server.extra = [each for each in server.options if each not in chosen.values()]
+    for each in server.extra:
+        names_file = any(map(_FILES.match, (*each.values, *each.words)))
+        if names_file and not each.reason and is_known(each.name):
+            each.reason = "it names a file that the stack does not mount"
     return {field: _value(each) for field, each in chosen.items()}
 
 

@@ -144,6 +144,10 @@ def _take_out(models: dict[str, Any], error: SpecError, server: Server) -> None:
         for end in range(len(path), -1, -1)
         if value_at(models[name], path[:end]) is not MISSING
     )
+    if not below and (options := _named_options(models[name], error.message, server)):
+        for key in options:
+            _take_out(models, SpecError((*error.path, key), error.message), server)
+        return
     if not below or below[0] in ("engine", "weights", "pool"):
         del models[name]
         server.source.reject(
@@ -168,7 +172,20 @@ def _take_out(models: dict[str, Any], error: SpecError, server: Server) -> None:
     for inner, key in keys or [(holder, last)]:
         del inner[key]
         reason = f"{key}: {_reason(error.message, str(key))}" if keys else message
-        server.source.reject(place, f"{label}: {reason}" if label else reason)
+        group = "arguments" if place in (each.path for each in server.options) else ""
+        server.source.reject(place, f"{label}: {reason}" if label else reason, group)
+
+
+def _named_options(model: Mapping[str, Any], message: str, server: Server) -> list[str]:
+    """The fields of options, besides parallel sizes, that the message on a whole model names."""
+    places = {each.path for each in server.options}
+    return [
+        key
+        for key in model
+        if server.places.get(key) in places
+        and not key.endswith("ParallelSize")
+        and re.search(rf"\b{key}\b", message)
+    ]
 
 
 def _keys(value: Any) -> Iterator[tuple[Any, Any]]:

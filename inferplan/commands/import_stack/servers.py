@@ -158,8 +158,7 @@ def _server(
     replaced = next((each for each in _TABLE["replaced"] if each in text), "")
     other = _TABLE["replaced"].get(replaced, {"options": {}, "variables": {}})
     words += _more_words(body, row, words, other["variables"])
-    if "identity" in row:
-        take(body, row["identity"])
+    _take_known(body, row)
     server = Server(name=name, source=source, engine=engine)
     _find_size(server, body, row, resource)
     environment = [each for path in row.get("env", ()) for each in items_at(body, path)]
@@ -188,6 +187,15 @@ def _server(
                 ),
             )
     return server
+
+
+def _take_known(body: dict[str, Any], row: dict[str, Any]) -> None:
+    """Take the field that says the name or the engine, and values that mean what their absence does."""
+    if "identity" in row:
+        take(body, row["identity"])
+    for place, usual in row.get("usual", {}).items():
+        if value_at(body, parse(place)) == usual:
+            take(body, place)
 
 
 def _rename(options: list[Option], names: Mapping[str, str]) -> None:
@@ -252,7 +260,10 @@ def _more_words(
             name, value = each.get("name"), each.get("value")
             option = variables.get(str(name))
             if isinstance(value, str) and (option or name in _TABLE["arguments"]["variables"]):
-                words[:] = [(at, re.sub(rf"\$[({{]?{name}[)}}]?", "", word)) for at, word in words]
+                words[:] = [
+                    (at, re.sub(rf"(--?[\w-]+=)?\$[({{]?{name}[)}}]?", "", word))
+                    for at, word in words
+                ]
                 place = f"{path}[{index}]"
                 more = [option, value] if option else shlex.split(value)
                 yield from ((parse(place), word) for word in more)

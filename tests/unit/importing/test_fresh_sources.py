@@ -12,8 +12,17 @@ import yaml
 
 from tests.lanes import in_full
 
-SOURCES = yaml.safe_load(Path(__file__).with_name("fresh.yaml").read_text())
-SAMPLE = ("kserve-scale-to-zero", "llmd-prefill-and-decode", "stack-two-models-one-off")
+SOURCES = {
+    name: case
+    for file in ("fresh", "arguments")
+    for name, case in yaml.safe_load(Path(__file__).with_name(f"{file}.yaml").read_text()).items()
+}
+SAMPLE = (
+    "kserve-scale-to-zero",
+    "llmd-prefill-and-decode",
+    "stack-two-models-one-off",
+    "adapters-at-run-time",
+)
 NO_COMMIT = "0" * 40
 
 
@@ -32,6 +41,14 @@ def path_of(model: Any) -> str:
     return store.path
 
 
+def has_argument(model: Any, argument: str) -> bool:
+    """True if a field of `model` has the value, or its extra arguments have the words."""
+    name, _, value = argument.partition("=")
+    field = name.removeprefix("--").replace("-", "_")
+    extra = " ".join(model.extra_args).replace("=", " ")
+    return f"{name} {value}".strip() in extra or str(getattr(model, field, "")) == value
+
+
 @pytest.mark.parametrize(
     "name", [*SAMPLE, *in_full(*(each for each in SOURCES if each not in SAMPLE))]
 )
@@ -47,5 +64,10 @@ def test_a_stack_is_as_large_as_its_source_or_says_that_it_is_not(name, imported
             assert (getattr(model.weights, "revision", NO_COMMIT) or NO_COMMIT) == (
                 revision or NO_COMMIT
             )
+    for path, arguments in case.get("arguments", {}).items():
+        model = next(each for each in settings.models.values() if path_of(each) == path)
+        assert [each for each in arguments if not has_argument(model, each)] == []
+    losses = "\n".join(result.shrinks)
+    assert [each for each in case.get("lost", ()) if each not in losses] == []
     assert not [each for each in case.get("gone", ()) if each in result.text]
     assert all(line.count(": ") >= 1 for line in result.left)

@@ -38,7 +38,7 @@ DeploymentName = Annotated[
 ImportPath = Annotated[
     str,
     StringConstraints(
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*:[A-Za-z_][A-Za-z0-9_]*$",
         max_length=256,
     ),
     Field(description="A module and its attribute that is the application (module:attribute)."),
