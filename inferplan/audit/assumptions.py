@@ -3,10 +3,10 @@ the report says.
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from inferplan.audit.manifest import Manifest, Object, finding
-from inferplan.audit.session import Session
+from inferplan.audit.session import Session, body_of
 from inferplan.audit.templates import TABLE, places
 from inferplan.kube.api import ApiError
 from inferplan.rehearsal.wait.object_events import key_of
@@ -22,18 +22,22 @@ def assume(
     new: Iterable[Manifest],
     existing: Iterable[Manifest],
 ) -> list[Finding]:
-    """Create what the manifests `first` name and no manifest declares, with the namespaces and
-    storage classes of `new`. Returns notes.
+    """Create what the manifests `first` name and do not declare, with the namespaces and storage
+    classes that `new` names and no manifest declares. Returns notes.
     """
-    declared = {(each.kind, each.name) for each in (*existing, *first, *new)}
+    present = {(each.kind, each.name) for each in (*existing, *first)}
+    later = {(each.kind, each.name): each for each in new}
     needs = [
-        (each, body) for each in new for body in _needs(session, each) if body["kind"] in _ALWAYS
+        (each, body)
+        for each in new
+        for body in _needs(session, each)
+        if body["kind"] in _ALWAYS and (body["kind"], body["metadata"]["name"]) not in later
     ]
     needs += ((each, body) for each in first for body in _needs(session, each))
     made = {
-        key_of(body): (each, body)
+        key_of(body): (each, _declared(session, later, body))
         for each, body in reversed(needs)
-        if (body["kind"], body["metadata"]["name"]) not in declared
+        if (body["kind"], body["metadata"]["name"]) not in present
     }
     for key in sorted(made, key=lambda each: each.kind != "Namespace"):
         with contextlib.suppress(
@@ -47,6 +51,14 @@ def assume(
         finding("assumed", name, "", "it is not in the manifests", each)
         for name, each in others.items()
     ]
+
+
+def _declared(session: Session, later: Mapping[tuple[str, str], Manifest], body: Object) -> Object:
+    """The object `body`, as the new state declares it if most of its fields are immutable."""
+    manifest = later.get((body["kind"], body["metadata"]["name"]))
+    if manifest is None or body["kind"] == "Namespace":
+        return body
+    return body_of(manifest, session.key(manifest))
 
 
 def _needs(session: Session, manifest: Manifest) -> Iterator[Object]:

@@ -5,9 +5,9 @@ pruning, reaction to rejections.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, Self
 
 from inferplan.audit.manifest import Manifest
 from inferplan.audit.merge import differences
@@ -51,6 +51,17 @@ class Deployer:
     hook_deletion: str = ""
     install: Sequence[Sequence[str]] = ((),)
     upgrade: Sequence[Sequence[str]] = ((),)
+
+    def adopting(self) -> Self:
+        """The deployer of a state that runs already: its order does not matter, and nothing stops it."""
+        return replace(
+            self,
+            order="kinds",
+            first=_TABLE["deployers"]["flux"]["first"],
+            stops="never",
+            checks_first="",
+            waits=False,
+        )
 
     def waves(self, manifests: Iterable[Manifest], *, upgrade: bool) -> list[Wave]:
         """`manifests` in the order of an upgrade, else of a first installation. Hooks for other

@@ -26,8 +26,8 @@ class History:
         self.changed = threading.Event()
         self.claims: deque[Object] = deque()
         self.quotas: dict[Key, str] = {}
-        self.attached: dict[Key, tuple[Object, Object]] = {}
-        """Claims that pods on two nodes hold at once, each with the later and the earlier pod."""
+        self.attached: defaultdict[Key, list[tuple[Object, Object]]] = defaultdict(list)
+        """Claims that pods on two nodes hold at once, each with the later and an earlier pod."""
         self.preempted: dict[tuple[Any, Any], str] = {}
         """Pods that were displaced, by namespace and name, each with the uid of the pod that did it."""
         self.freed = False
@@ -74,7 +74,7 @@ class History:
             elif name not in self._holders[key]:
                 self._holders[key][name] = live
                 if others:
-                    self.attached.setdefault(key, (live, others[0]))
+                    self.attached[key] += ((live, each) for each in others)
 
     def _readiness(self, live: Object, *, gone: bool) -> None:
         metadata, now = live["metadata"], time.monotonic()

@@ -117,10 +117,8 @@ def _rejections(change: Change) -> Iterator[Finding]:
     rejected = {each.object for each in new.rejections}
     for each in change.old.rejections:
         if each.object not in rejected:
-            words = (
-                f"the old state has it rejected, so the change over it was not tried: {each.reason}"
-            )
-            yield finding("old", each.object, each.field, words, each)
+            words = f"the change over it was not tried: {each.reason}"
+            yield finding("old-rejected", each.object, each.field, words, each)
     if new.skipped:
         names = joined([f"{each.kind} {each.name}" for each in new.skipped], 5)
         waiting = f"{next(iter(new.surplus), None)} of an earlier wave is not ready"

@@ -89,7 +89,11 @@ def restrictions(change: Change, key: Key, workload: Manifest, reason: str) -> I
             claims if other.kind == "ResourceClaimTemplate" else reason
         )
         if near in ("", key.namespace) and named and not change.same(other):
-            fields = [text_of(path) for path, _ in select(manifest.body, patterns[other.kind])]
+            fields = [
+                text_of(path)
+                for path, value in select(manifest.body, patterns[other.kind])
+                if before is None or values_at(before.body, path) != value
+            ]
             number = re.search("selector #([0-9]+)", reason)
             fields = fields[int(number[1]) if number else 0 :] or fields
             field = fields[0] if fields else named_field(reason, manifest, before)

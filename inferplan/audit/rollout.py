@@ -46,12 +46,14 @@ class Rollout:
     result: Deployed = field(default_factory=Deployed)
 
     def run(self) -> Deployed:
+        if self.adopts:
+            self.deployer = self.deployer.adopting()
         result, waves = self.result, self.deployer.waves(self.manifests, upgrade=self.upgrades)
         result.manager = self.deployer.manager
         if not self._held_back([each for wave in waves for each in wave.manifests]):
             for index, wave in enumerate(waves):
                 later = [each for following in waves[index + 1 :] for each in following.manifests]
-                if not self._wave(wave, later):
+                if not self._wave(wave, later) and not self.adopts:
                     result.skipped += later
                     break
             self._prune()

@@ -7,26 +7,27 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from http import HTTPStatus
 from typing import Final
 
 from inferplan.audit.admission import await_policies
 from inferplan.audit.history import History
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import patch
+from inferplan.audit.standstill import await_programs, is_uncounted, patiently
 from inferplan.audit.templates import TABLE, schedulers
 from inferplan.errors import ClusterError, ObjectFailed
 from inferplan.kube.api import Api, ApiError, Resource, UnknownKindError
 from inferplan.kube.field_owners import entries
 from inferplan.kube.objects import condition
-from inferplan.kube.paths import mapping, text_of, with_values_of
+from inferplan.kube.paths import text_of, with_values_of
 from inferplan.progress import silent
 from inferplan.rehearsal.apply.claims import stub_volume
 from inferplan.rehearsal.apply.objects import Objects, put
 from inferplan.rehearsal.apply.operators import reconcile
 from inferplan.rehearsal.cluster import Cluster
+from inferplan.rehearsal.cluster.components import COMPONENTS, health_url
 from inferplan.rehearsal.wait import reasons
-from inferplan.rehearsal.wait.object_events import Key, key_of
+from inferplan.rehearsal.wait.object_events import Key
 from inferplan.rehearsal.wait.readiness import Readiness, operator_readiness, rule_for
 from inferplan.rehearsal.wait.waiter import Waiter
 from inferplan.rehearsal.wait.watching import Watching
@@ -63,6 +64,7 @@ class Session:
         operated: Mapping[str, Collection[str]],
     ) -> None:
         self.namespace = namespace
+        self._health = [each for name in COMPONENTS if (each := health_url(name, cluster))]
         self.operated = operated  # kinds whose operator runs, with the conditions that it sets
         self.history = History()
         self.api: Api = cluster.api()
@@ -115,7 +117,20 @@ class Session:
         """Apply an object of the audit's own, such as a node. Raises ApiError."""
         resource = self.api.resource(body["apiVersion"], body["kind"])
         path = resource.path(body["metadata"].get("namespace", ""), body["metadata"]["name"])
-        return put(self.api, path, body, manager="inferplan-audit", force=True)[0]
+        live, _ = patiently(
+            partial(put, self.api, path, body, manager="inferplan-audit", force=True)
+        )
+        self._make_account(live)
+        return live
+
+    def _make_account(self, live: Object) -> None:
+        """Make the account of a new namespace, which a busy controller makes late: until then no pod
+        is created in it, and its controller tries that again ever later.
+        """
+        if live["kind"] == "Namespace":
+            metadata = {"name": "default", "namespace": live["metadata"]["name"]}
+            with contextlib.suppress(ApiError):
+                self.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 
     def apply(
         self, manifest: Manifest, manager: str, *, dry_run: bool = False, old: Object | None = None
@@ -135,16 +150,20 @@ class Session:
             {"fieldManager": manager, "fieldValidation": "Strict"},
         )
         query |= {"dryRun": "All"} if dry_run else {}
+        before, send = self.get(key, manifest.api_version), None
+        if old is None:
+            send = partial(self.api.apply, path, body, manager=manager, force=True, dry_run=dry_run)
+        elif before is None:
+            path = resource.path(key.namespace)
+            send = partial(self.api.request, "POST", path, body, query=query)
+        elif changes := patch(before, old, body):
+            media = "application/merge-patch+json"
+            send = partial(self.api.request, "PATCH", path, changes, query=query, media=media)
         with self.watching.idle.busy():
-            if old is None:
-                live = self.api.apply(path, body, manager=manager, force=True, dry_run=dry_run)[0]
-            elif (live := self.get(key, manifest.api_version)) is None:
-                live = self.api.request("POST", resource.path(key.namespace), body, query=query)
-            elif changes := patch(live, old, body):
-                live = self.api.request(
-                    "PATCH", path, changes, query=query, media="application/merge-patch+json"
-                )
+            answer = patiently(send) if send else (before or {})
+        live: Object = answer[0] if isinstance(answer, tuple) else answer
         if not dry_run:
+            self._make_account(live)
             self._applied[key] = int(live["metadata"]["resourceVersion"])
             if manifest.kind.startswith("ValidatingAdmissionPolicy"):
                 self._policies = live["metadata"]["resourceVersion"]
@@ -181,19 +200,9 @@ class Session:
         return self._list(self.api.resource(api_version, key.kind)).get((key.namespace, key.name))
 
     def _list(self, resource: Resource) -> dict[tuple[str, str], Object]:
-        deadline = time.monotonic() + _DELETE_SECONDS
-        while resource not in self._lists:
-            try:
-                items = self.api.request("GET", resource.path())["items"]
-            except ApiError as error:
-                if error.status != HTTPStatus.TOO_MANY_REQUESTS or time.monotonic() > deadline:
-                    raise
-                time.sleep(
-                    _PAUSE_SECONDS
-                    # The storage of a new definition is not ready yet, and nothing reports when it
-                    # is.
-                )
-                continue
+        if resource not in self._lists:
+            # Nothing reports when the storage of a new definition is ready.
+            items = patiently(partial(self.api.request, "GET", resource.path()))["items"]
             self._lists[resource] = {
                 (each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
                 for each in items
@@ -226,7 +235,7 @@ class Session:
         for version, kind in dict.fromkeys((version, key.kind) for version, key in watched):
             with contextlib.suppress(ApiError, UnknownKindError):
                 self.watching.observe(version, kind)
-        deadline = time.monotonic() + limit
+        deadline, is_sure = time.monotonic() + limit, False
         if self._policies:
             await_policies(self.api, self.put, self._policies, deadline)
             self._policies = ""
@@ -238,7 +247,12 @@ class Session:
                     self.put(stub_volume(self.history.claims.popleft()))
             waiting = dict(self._unready(watched))
             quiet = self.watching.idle.seconds
-            calm = quiet >= _CALM_SECONDS and not waiting and not self._is_uncounted()
+            is_sure = is_sure and quiet > _CALM_SECONDS
+            calm = (
+                quiet >= _CALM_SECONDS
+                and not waiting
+                and not is_uncounted(self.watching, self.history)
+            )
             if waiting and quiet >= _CALM_SECONDS and self.history.freed:
                 self._retry_passed_over()
                 continue
@@ -247,7 +261,10 @@ class Session:
                 causes = {key: reasons.why(self.watching, live)[0] for key, live in seen.items()}
                 late = any(key.kind in _STATED and not cause for key, cause in causes.items())
                 late = late and quiet < _UNSTATED_SECONDS and time.monotonic() < deadline
-                if calm or not late:
+                if not (calm or late or is_sure):
+                    await_programs(self.api, self.put, self._health)
+                    is_sure = True
+                elif calm or not late:
                     self._lists.clear()
                     return waiting | {
                         key: _unnamed(reasons.explained(self.watching, live, waiting[key])[0])
@@ -271,35 +288,6 @@ class Session:
                 path = self.api.resource("v1", "Pod").path(metadata["namespace"], metadata["name"])
                 with contextlib.suppress(ApiError), self.watching.idle.busy():
                     self.api.request("DELETE", path)
-
-    def _is_uncounted(self) -> bool:
-        """True if a busy controller has not counted the pods of a Service, a disruption budget or a
-        quota yet.
-        """
-        pods = [
-            each
-            for each in self.watching.known("Pod")
-            if condition(each, "Ready").get("status") == "True"
-        ]
-        ready = [each["metadata"] for each in pods if "deletionTimestamp" not in each["metadata"]]
-        for live in self.watching.known("Service"):
-            key, selector = key_of(live), mapping(live, "spec", "selector").items()
-            selected = any(
-                each["namespace"] == key.namespace and selector <= mapping(each, "labels").items()
-                for each in ready
-            )
-            if selector and selected != bool(self.history.endpoints(key)):
-                return True
-        if any(
-            mapping(each, "status", "hard") != mapping(each, "spec", "hard")
-            for each in self.watching.known("ResourceQuota")
-        ):
-            return True  # until then it admits everything
-        budgets = self.watching.known("PodDisruptionBudget")
-        return any(
-            mapping(each, "status").get("observedGeneration", 0) < each["metadata"]["generation"]
-            for each in budgets
-        )
 
     def _unready(self, keys: Iterable[tuple[str, Key]]) -> Iterator[tuple[Key, str]]:
         for version, key in keys:

@@ -13,7 +13,8 @@ def untried(change: Change, hooks: Iterable[Manifest]) -> tuple[str, ...]:
     """The objects of `change` that nothing here acts on, and the `hooks` without pods that were
     left out; rejected ones are findings.
     """
-    session, reasons = change.session, {}
+    session = change.session
+    reasons: dict[object, str] = {}
     definitions = session.api.request("GET", session.api.resource(*_DEFINITIONS).path())["items"]
     defined = {(each["spec"]["group"], each["spec"]["names"]["kind"]) for each in definitions}
     for key, manifest in change.new.manifests.items():
@@ -24,6 +25,12 @@ def untried(change: Change, hooks: Iterable[Manifest]) -> tuple[str, ...]:
             reasons[key] = TABLE["idle"].get(manifest.kind, "")
         if manifest.kind == "Service" and manifest.spec.get("type") == "LoadBalancer":
             reasons[key] = "no load balancer is made here, only its endpoints"
+    rejected = {each.object for each in change.new.rejections}
+    reasons |= {
+        each.object: "it is rejected in the old state"
+        for each in change.old.rejections
+        if each.object not in rejected
+    }
     reasons |= {session.key(each): "it was not applied" for each in change.new.skipped}
     reasons |= {
         session.key(each): "a hook of another occasion"

@@ -27,7 +27,15 @@ def attached_volumes(change: Change) -> Iterator[Finding]:
     """
     session = change.session
     present = {each["metadata"]["uid"] for each in session.watching.known("Pod")}
-    for claim, (later, earlier) in session.history.attached.items():
+    for claim, pairs in session.history.attached.items():
+        # Two pods of one revision stay on two nodes, whatever the old pods do.
+        lasting = (
+            (one, other)
+            for one, other in pairs
+            if _revision(one) == _revision(other)
+            and {one["metadata"]["uid"], other["metadata"]["uid"]} <= present
+        )
+        later, earlier = next(lasting, pairs[0])
         live = session.watching.get(claim)
         modes, classes = mapping(live, "spec").get("accessModes") or (), TABLE["of_one_node"]
         if not {*modes} <= _ONE_NODE or mapping(live, "spec").get("storageClassName") in classes:
