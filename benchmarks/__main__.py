@@ -21,6 +21,7 @@ BENCHMARKS = (
     "start",
     "registration",
     "cluster_start",
+    "audit",
     "engine",
     "gateway",
     "gateway_denials",

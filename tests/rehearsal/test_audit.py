@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def fleet(
     return {"kind": "Fleet", "pools": [*pools, {"name": "cpu", "count": 1}], "load": held}
 
 
-def run(folder: Path, pair: dict[str, Any]) -> Audit:
+def run(folder: Path, pair: dict[str, Any], say: Callable[[str], None] = lambda _: None) -> Audit:
     old, new = sides(pair)
     for name, text in (
         ("old", old),
@@ -141,7 +142,7 @@ def run(folder: Path, pair: dict[str, Any]) -> Audit:
         "kubernetes": pair.get("kubernetes"),
         "nodes": folder / "nodes.yaml",
     }
-    return audit(folder / "new.yaml", old=folder / "old.yaml", **options)
+    return audit(folder / "new.yaml", old=folder / "old.yaml", say=say, **options)
 
 
 def test_the_corpus_has_sixty_pairs_and_both_sides_of_each_are_readable(tmp_path):
@@ -217,6 +218,35 @@ def test_a_busy_controller_manager_changes_no_verdict(name, tmp_path):
     finally:
         over.set()
         busy.join()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "program", ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
+)
+def test_a_program_that_stands_still_changes_no_verdict(program, tmp_path):
+    threads = []
+
+    def resume(pid: int) -> None:
+        time.sleep(9)  # longer than the audit waits for a pod with a stated reason
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+    def say(text: str) -> None:
+        if text.startswith("applying the new state"):
+            directories = [
+                cluster_directory(each) for each in clusters() if each.startswith("audit-")
+            ]
+            for pid in (pid for each in directories for pid in running(each)[program]):
+                os.kill(pid, signal.SIGSTOP)
+                threads.append(threading.Thread(target=resume, args=(pid,)))
+                threads[-1].start()
+
+    result = run(tmp_path, PAIRS["disk-for-each-replica"], say)
+    for each in threads:
+        each.join()
+    assert len(threads) == 1
+    assert [each for each in result.findings.details if each.weight == "blocked"] == []
 
 
 @pytest.mark.full
