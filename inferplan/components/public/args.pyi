@@ -932,6 +932,10 @@ class VllmServiceArgs(TypedDict):
     """Accelerators that each layer is split over. Default: 1."""
     pipeline_parallel_size: NotRequired[int]
     """Stages of the layers, each on its own accelerators. Default: 1."""
+    nnodes: NotRequired[int]
+    """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together. Default: 1."""
+    served_model_name: NotRequired[str]
+    """The name that clients send as `model`. Default: the model's key in this file."""
     max_model_len: NotRequired[Any]
     """Context length in tokens. Default: the model's own. One of: auto."""
     max_num_seqs: NotRequired[int]
@@ -958,12 +962,8 @@ class VllmServiceArgs(TypedDict):
     """Adapters in one batch; vLLM's default is 1."""
     task: NotRequired[str]
     """The work of the model: `generate` text (chat and completions), `embed`, `rerank` or `classify` texts, or `transcribe` speech. Default: generate."""
-    nnodes: NotRequired[int]
-    """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together. Default: 1."""
     gaudi: NotRequired[GaudiTuning]
     """Compilation and warm-up of vLLM on Gaudi. Default: vllm-gaudi decides."""
-    served_model_name: NotRequired[str]
-    """The name that clients send as `model`. Default: the model's key in this file."""
     lora_artifacts: NotRequired[dict[str, str]]
     """Further LoRA adapters by the name that clients send as `model`, each the name of an artifact that holds it."""
     tokenizer: NotRequired[str]
@@ -1963,6 +1963,8 @@ class SglangServiceArgs(TypedDict):
     """Stages of the layers, each on its own accelerators. Default: 1."""
     nnodes: NotRequired[int]
     """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together. Default: 1."""
+    served_model_name: NotRequired[str]
+    """The name that clients send as `model`. Default: the model's key in this file."""
     context_length: NotRequired[int]
     """Context length in tokens. Default: the model's own."""
     max_running_requests: NotRequired[int]
@@ -1985,7 +1987,5 @@ class SglangServiceArgs(TypedDict):
     """The largest rank of an adapter. Default: the largest rank of the adapters."""
     max_loras_per_batch: NotRequired[int]
     """Adapters in one batch; SGLang's default is 8."""
-    served_model_name: NotRequired[str]
-    """The name that clients send as `model`. Default: the model's key in this file."""
     extra_args: NotRequired[list[str]]
     """Further arguments as SGLang spells them. Arguments that a field sets are rejected."""

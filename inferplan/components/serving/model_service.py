@@ -5,10 +5,11 @@ cluster, the same for every engine.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import pulumi
 
-from inferplan.components.handles import Endpoint
+from inferplan.components.handles import Endpoint, SecretRef
 from inferplan.components.kubernetes import apps, core, meta, networking, policy
 from inferplan.components.naming import bounded, content_key, selector
 from inferplan.components.network import pods, server_edges, store_edges, tcp
@@ -30,6 +31,8 @@ from inferplan.components.serving.volumes import (
 from inferplan.components.serving.workload import object_meta
 from inferplan.kube.field_owners import SCALED
 from inferplan.kube.names import SERVER_KEY
+
+AnyModel = TypeVar("AnyModel", bound=ServedModel)
 
 MODEL_SERVICE = "inferplan:serving:ModelService"
 """The component type of every model. It names no engine: the URNs of a model's objects must survive
@@ -123,6 +126,23 @@ class ModelService(pulumi.ComponentResource):
             policy.PodDisruptionBudget(name, metadata=metadata, spec=one_at_a_time, opts=child)
         self.endpoint = endpoint
         self.register_outputs({"host": endpoint.host, "port": endpoint.protocols[0].port})
+
+
+def serving(
+    server: Callable[[str, AnyModel, Site], workload.Server],
+    endpoint: Callable[[str, AnyModel, SecretRef], Endpoint],
+) -> Callable[..., Endpoint]:
+    """Return the `serve` of an engine whose models are a ModelService with `server`."""
+
+    def serve(
+        name: str, spec: AnyModel, site: Site, *, opts: pulumi.ResourceOptions | None = None
+    ) -> Endpoint:
+        exported = endpoint(name, spec, site.server_key)
+        return ModelService(
+            name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts
+        ).endpoint
+
+    return serve
 
 
 def _files_map(

@@ -7,13 +7,11 @@ from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import Any
 
-import pulumi
-
 from inferplan.components.handles import Endpoint, SecretRef
 from inferplan.components.serving import workload
 from inferplan.components.serving.engine import Site, mounted_weights
 from inferplan.components.serving.hardware import torch_environment, vendor_of
-from inferplan.components.serving.model_service import ModelService
+from inferplan.components.serving.model_service import serving
 from inferplan.components.serving.pytriton.spec import PyTritonSpec
 from inferplan.components.serving.triton.service import GUARDED, KEY_VARIABLE, LIVE, triton_endpoint
 from inferplan.components.serving.vllm.engine_args import VLLM_ENVIRONMENT
@@ -31,15 +29,6 @@ SCRIPTS = "/bind"
 # ready and answers 404.
 READY = "/v2/models/{}/ready"
 _SCRIPT, _GENERATOR, _SETTINGS = "serve.py", "generator.py", "settings.json"
-
-
-def serve(
-    name: str, spec: PyTritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None
-) -> Endpoint:
-    exported = endpoint(name, spec, site.server_key)
-    return ModelService(
-        name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts
-    ).endpoint
 
 
 def endpoint(name: str, spec: PyTritonSpec, server_key: SecretRef) -> Endpoint:
@@ -148,3 +137,6 @@ def settings(spec: PyTritonSpec, site: Site, *, weights: str, scripts: str) -> d
             "exit_timeout_secs": spec.drain_seconds,
         },
     }
+
+
+serve = serving(server, endpoint)

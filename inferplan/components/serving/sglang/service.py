@@ -6,12 +6,10 @@ Options, routes and variables: the package sglang 0.5.23 (read 2026-11).
 
 from importlib.resources import files
 
-import pulumi
-
 from inferplan.components.handles import Endpoint, SecretRef
 from inferplan.components.serving import groups, workload
 from inferplan.components.serving.engine import Site, mounted_weights, openai_endpoint
-from inferplan.components.serving.model_service import ModelService
+from inferplan.components.serving.model_service import serving
 from inferplan.components.serving.sglang import options
 from inferplan.components.serving.sglang.spec import SglangSpec
 from inferplan.components.serving.volumes import (
@@ -37,15 +35,6 @@ _ENVIRONMENT = {
     "FLASHINFER_WORKSPACE_BASE": CACHE,
     "TRITON_CACHE_DIR": f"{CACHE}/triton",
 }
-
-
-def serve(
-    name: str, spec: SglangSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None
-) -> Endpoint:
-    exported = endpoint(name, spec, site.server_key)
-    return ModelService(
-        name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts
-    ).endpoint
 
 
 def endpoint(name: str, spec: SglangSpec, server_key: SecretRef) -> Endpoint:
@@ -110,3 +99,6 @@ def _rank(spec: SglangSpec, rank: str) -> list[str]:
         return []
     address = f"{groups.LEADER_ADDRESS}:{_GROUP_PORT}"
     return [f"--nnodes={spec.nnodes}", f"--node-rank={rank}", f"--dist-init-addr={address}"]
+
+
+serve = serving(server, endpoint)

@@ -10,14 +10,12 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.components.handles import NodeTarget
 from inferplan.components.serving.hardware import default_image_of
-from inferplan.components.serving.parallel import ShardedModel
+from inferplan.components.serving.openai_model import OpenAiModel
 from inferplan.components.serving.pod_settings import RESERVED_ENV
-from inferplan.components.serving.remote_code import ReviewedCode
 from inferplan.components.serving.scaling_spec import (
     PODS,
     Query,
     ReplicaRange,
-    ScalingSignals,
     Signal,
 )
 from inferplan.components.serving.sglang import options
@@ -28,15 +26,12 @@ from inferplan.components.stores import RelativePath
 from inferplan.documents.errors import SpecError
 from inferplan.hardware.accelerators import Accelerator
 
-_SIGNALS = ScalingSignals.model_validate({"waitingRequests": 5, "kvCachePercent": 80})
 _WORD = StringConstraints(pattern=r"^[a-z0-9_-]+$", max_length=40)
 
 
-class SglangSpec(ShardedModel, ReviewedCode):
+class SglangSpec(OpenAiModel):
     """One model behind SGLang's OpenAI-compatible server. Field names and values are SGLang's own."""
 
-    can_span_nodes: ClassVar[bool] = True
-    calls_are_few: ClassVar[bool] = True
     # SGLang leaves 1.5 MiB per token of a prefill chunk and the CUDA graphs free, 8 to 15% on
     # accelerators of 80 GB (arg_groups/memory_hook.py, 0.5.23).
     device_share: ClassVar[float] = 0.85
@@ -54,10 +49,6 @@ class SglangSpec(ShardedModel, ReviewedCode):
     }
 
     engine: Literal["sglang"]
-    nnodes: Annotated[int, Field(ge=1, le=64)] = 1
-    """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods
-    together.
-    """
     context_length: PositiveInt | None = None
     """Context length in tokens. Default: the model's own."""
     max_running_requests: PositiveInt | None = None
@@ -83,31 +74,8 @@ class SglangSpec(ShardedModel, ReviewedCode):
     """The largest rank of an adapter. Default: the largest rank of the adapters."""
     max_loras_per_batch: PositiveInt | None = None
     """Adapters in one batch; SGLang's default is 8."""
-    served_model_name: (
-        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=200)]
-        | None
-    ) = None
-    """The name that clients send as `model`. Default: the model's key in this file."""
     extra_args: list[Annotated[str, StringConstraints(min_length=1, max_length=4000)]] = []
     """Further arguments as SGLang spells them. Arguments that a field sets are rejected."""
-
-    @property
-    def default_signals(self) -> ScalingSignals:
-        """Waiting requests add replicas; the use of the KV cache keeps them while they are busy."""
-        return _SIGNALS
-
-    @property
-    def accelerators_per_pod(self) -> int:
-        return (self.accelerators or self.world_size) // self.nnodes
-
-    @property
-    def pods(self) -> int:
-        return self.nnodes
-
-    @property
-    def operator_services(self) -> tuple[str, ...]:
-        """The LeaderWorkerSet operator makes a Service for the names of a group's pods."""
-        return ("group",) if self.nnodes > 1 else ()
 
     @property
     def usable_share(self) -> float:
@@ -175,18 +143,7 @@ class SglangSpec(ShardedModel, ReviewedCode):
                 " accelerators. Use a pool with accelerators, or engine: vllm, which has an image"
                 " for CPUs.",
             )
-        if self.nnodes > 1 and self.world_size <= target.capacity.accelerators:
-            yield SpecError(
-                ("nnodes",),
-                f"the {self.world_size} accelerators of a replica fit one node of pool"
-                f" {target.pool!r}, which has {target.capacity.accelerators}. Remove nnodes.",
-            )
-        if self.nnodes > max(1, target.nodes):
-            yield SpecError(
-                ("nnodes",),
-                f"a replica spans {self.nnodes} nodes and pool {target.pool!r} has {target.nodes}."
-                " Enlarge the pool, or shard less.",
-            )
+        yield from self.nodes_errors(target)
 
     def _has_table(self, target: NodeTarget) -> bool:
         image = self.image or default_image_of(self, target) or ""
@@ -194,11 +151,6 @@ class SglangSpec(ShardedModel, ReviewedCode):
 
     @rule
     def _settings_fit(self) -> Iterator[str]:
-        if self.world_size % self.nnodes:
-            yield (
-                f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Use the"
-                " accelerators of a node x the number of nodes"
-            )
         bounds = (
             ("maxLoraRank", self.max_lora_rank),
             ("maxLorasPerBatch", self.max_loras_per_batch),

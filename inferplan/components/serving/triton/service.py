@@ -9,15 +9,13 @@ process that runs the server inside itself. Its options, routes and restrictions
 from collections.abc import Iterable
 from dataclasses import replace
 
-import pulumi
-
 from inferplan.components.handles import Endpoint, EndpointProtocol, SecretRef, TextTensors
 from inferplan.components.kubernetes import core
 from inferplan.components.serving import workload
 from inferplan.components.serving.engine import Site, TraceSink, mounted_weights, openai_endpoint
 from inferplan.components.serving.hardware import torch_environment
 from inferplan.components.serving.model_parts import CalledModel
-from inferplan.components.serving.model_service import ModelService
+from inferplan.components.serving.model_service import serving
 from inferplan.components.serving.triton.builds import in_build
 from inferplan.components.serving.triton.models import CustomModel, FileModel
 from inferplan.components.serving.triton.repository import repository_files
@@ -49,15 +47,6 @@ _LORA_SEPARATOR = "_lora_"
 _MAX_TOKENS = 256
 # Metrics and health stay open: Prometheus and the kubelet send no key.
 _GUARDED_BY_FRONTEND = "inference,model-repository"
-
-
-def serve(
-    name: str, spec: TritonSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None
-) -> Endpoint:
-    exported = endpoint(name, spec, site.server_key)
-    return ModelService(
-        name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts
-    ).endpoint
 
 
 def endpoint(name: str, spec: TritonSpec, server_key: SecretRef) -> Endpoint:
@@ -260,3 +249,6 @@ def repository_mount(path: str) -> core.VolumeMountArgsDict:
     neighbours.
     """
     return read_only_mount(FILES_VOLUME, f"{REPOSITORY}/{path}", path)
+
+
+serve = serving(server, endpoint)

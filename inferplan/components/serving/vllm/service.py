@@ -5,15 +5,13 @@ The objects are those of every model.
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-import pulumi
-
 from inferplan.components.handles import Endpoint, EndpointProtocol, NodeTarget, SecretRef
 from inferplan.components.pod_parts import CA_FILE, ca_mount, ca_volume
 from inferplan.components.serving import groups, workload
 from inferplan.components.serving.demand import demand_of
 from inferplan.components.serving.engine import Site, TraceSink, openai_endpoint
 from inferplan.components.serving.hardware import vendor_of
-from inferplan.components.serving.model_service import ModelService
+from inferplan.components.serving.model_service import serving
 from inferplan.components.serving.vllm import cpu, recipes
 from inferplan.components.serving.vllm.engine_args import (
     TASK_OPTIONS,
@@ -34,15 +32,6 @@ _KEYS = ("VLLM_API_KEY", "NEXT_API_KEY")
 _STREAMER_BYTES = 40 * 10**9
 # The rest is for vLLM's processes themselves, and for what they allocate while they load.
 _STREAMER_SHARE = 0.5
-
-
-def serve(
-    name: str, spec: VllmSpec, site: Site, *, opts: pulumi.ResourceOptions | None = None
-) -> Endpoint:
-    exported = endpoint(name, spec, site.server_key)
-    return ModelService(
-        name, spec, site, server=server(name, spec, site), endpoint=exported, opts=opts
-    ).endpoint
 
 
 def endpoint(name: str, spec: VllmSpec, server_key: SecretRef) -> Endpoint:
@@ -217,3 +206,6 @@ def _streamer_bytes(spec: VllmSpec, target: NodeTarget) -> int:
         spec.shared_memory
     )
     return min(_STREAMER_BYTES, int(memory * _STREAMER_SHARE) // spec.accelerators_per_pod)
+
+
+serve = serving(server, endpoint)

@@ -7,19 +7,17 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import StringConstraints, field_validator
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.handles import NodeTarget, Task
 from inferplan.components.naming import content_key
 from inferplan.components.serving.hardware import default_image_of, vendor_of
-from inferplan.components.serving.parallel import ShardedModel
-from inferplan.components.serving.remote_code import ReviewedCode
+from inferplan.components.serving.openai_model import OpenAiModel
 from inferplan.components.serving.scaling_spec import (
     PODS,
     Query,
     ReplicaRange,
-    ScalingSignals,
     Signal,
 )
 from inferplan.components.serving.traffic_spec import Batching
@@ -61,19 +59,14 @@ _OURS = (
     ),
     *("--node-rank", "-r", "--master-addr", "--master-port", "--headless"),
 )
-# 5 waiting requests as in vLLM's production stack (its KEDA example, 2026-08).
-_SIGNALS = ScalingSignals.model_validate({"waitingRequests": 5, "kvCachePercent": 80})
-
 # vLLM takes larger steps on accelerators of 70 GiB and more, the A100 excepted
 # (EngineArgs.get_batch_defaults, 0.33.0).
 _LARGE_BYTES, _SMALL_STEPS = 70 << 30, "nvidia-a100"
 
 
-class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
+class VllmSpec(VllmEngineArgs, OpenAiModel):
     """One model behind vLLM's OpenAI-compatible server. Field names and values are vLLM's own."""
 
-    can_span_nodes: ClassVar[bool] = True
-    calls_are_few: ClassVar[bool] = True
     device_share: ClassVar[float] = MEMORY_SHARE
     cpu_build = cpu.CPU_BUILD
     reserved_env: ClassVar[Mapping[str, str]] = VLLM_RESERVED_ENV
@@ -95,17 +88,8 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
     """The work of the model: `generate` text (chat and completions), `embed`, `rerank` or
     `classify` texts, or `transcribe` speech.
     """
-    nnodes: Annotated[int, Field(ge=1, le=64)] = 1
-    """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods
-    together.
-    """
     gaudi: GaudiTuning | None = None
     """Compilation and warm-up of vLLM on Gaudi. Default: vllm-gaudi decides."""
-    served_model_name: (
-        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=200)]
-        | None
-    ) = None
-    """The name that clients send as `model`. Default: the model's key in this file."""
     lora_artifacts: dict[LoraName, DnsLabel] = {}
     """Further LoRA adapters by the name that clients send as `model`, each the name of an artifact
     that holds it.
@@ -115,24 +99,6 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
     extra_args: list[Annotated[str, StringConstraints(min_length=1, max_length=4000)]] = []
     """Further `vllm serve` arguments as vLLM spells them. Arguments that a field sets are rejected.
     """
-
-    @property
-    def default_signals(self) -> ScalingSignals:
-        """Waiting requests add replicas; the use of the KV cache keeps them while they are busy."""
-        return _SIGNALS
-
-    @property
-    def accelerators_per_pod(self) -> int:
-        return (self.accelerators or self.world_size) // self.nnodes
-
-    @property
-    def pods(self) -> int:
-        return self.nnodes
-
-    @property
-    def operator_services(self) -> tuple[str, ...]:
-        """The LeaderWorkerSet operator makes a Service for the names of a group's pods."""
-        return ("group",) if self.nnodes > 1 else ()
 
     @property
     def warms_up(self) -> bool:
@@ -184,11 +150,6 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
 
     @rule
     def _settings_fit(self) -> Iterator[str]:
-        if self.world_size % self.nnodes:
-            yield (
-                f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Use the"
-                " accelerators of a node x the number of nodes"
-            )
         words = {each.partition("=")[0].replace("_", "-") for each in self.extra_args}
         if self.task != "generate" and (doubled := sorted(words & {"--runner", "--convert"})):
             yield (
@@ -285,27 +246,14 @@ class VllmSpec(VllmEngineArgs, ShardedModel, ReviewedCode):
                 f"These settings apply to Gaudi only. Pool {target.pool!r} has {title}. Remove"
                 " gaudi.",
             )
-        if self.nnodes == 1:
-            return
-        if vendor is not None and not vendor.spans_nodes:
+        if self.nnodes > 1 and vendor is not None and not vendor.spans_nodes:
             yield SpecError(
                 ("nnodes",),
                 "vLLM over several nodes is not validated on Gaudi (vllm-gaudi 0.26.0). Shard over"
                 " the accelerators of one node",
             )
-        elif self.world_size <= target.capacity.accelerators:
-            yield SpecError(
-                ("nnodes",),
-                f"the {self.world_size} accelerators of a replica fit one node of pool"
-                f" {target.pool!r}, which has {target.capacity.accelerators}, and links between"
-                " nodes are slower than those inside one. Remove nnodes.",
-            )
-        if self.nnodes > target.nodes:
-            yield SpecError(
-                ("nnodes",),
-                f"a replica spans {self.nnodes} nodes and pool {target.pool!r} has {target.nodes}."
-                " Enlarge the pool, or shard less.",
-            )
+        else:
+            yield from self.nodes_errors(target)
 
     @rule
     def _adapters_and_artifacts_exist_once(self) -> Iterator[str]:

@@ -1,0 +1,77 @@
+"""The settings that the models of vLLM and SGLang share: one OpenAI-compatible server per replica,
+which can span nodes.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar
+
+from pydantic import Field, StringConstraints
+
+from inferplan.components.handles import NodeTarget
+from inferplan.components.serving.parallel import ShardedModel
+from inferplan.components.serving.remote_code import ReviewedCode
+from inferplan.components.serving.scaling_spec import ScalingSignals
+from inferplan.components.spec import rule
+from inferplan.documents.errors import SpecError
+
+# 5 waiting requests as in vLLM's production stack (its KEDA example, 2026-08).
+_SIGNALS = ScalingSignals.model_validate({"waitingRequests": 5, "kvCachePercent": 80})
+
+
+class OpenAiModel(ShardedModel, ReviewedCode):
+    """A model behind an OpenAI-compatible server whose processes find one another on several nodes."""
+
+    can_span_nodes: ClassVar[bool] = True
+    calls_are_few: ClassVar[bool] = True
+
+    nnodes: Annotated[int, Field(ge=1, le=64)] = 1
+    """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods
+    together.
+    """
+    served_model_name: (
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=200)]
+        | None
+    ) = None
+    """The name that clients send as `model`. Default: the model's key in this file."""
+
+    @property
+    def default_signals(self) -> ScalingSignals:
+        """Waiting requests add replicas; the use of the KV cache keeps them while they are busy."""
+        return _SIGNALS
+
+    @property
+    def accelerators_per_pod(self) -> int:
+        return (self.accelerators or self.world_size) // self.nnodes
+
+    @property
+    def pods(self) -> int:
+        return self.nnodes
+
+    @property
+    def operator_services(self) -> tuple[str, ...]:
+        """The LeaderWorkerSet operator makes a Service for the names of a group's pods."""
+        return ("group",) if self.nnodes > 1 else ()
+
+    @rule
+    def _accelerators_spread_over_nodes(self) -> Iterator[str]:
+        if self.world_size % self.nnodes:
+            yield (
+                f"{self.sizes} accelerators do not spread evenly over nnodes {self.nnodes}. Use the"
+                " accelerators of a node x the number of nodes"
+            )
+
+    def nodes_errors(self, target: NodeTarget) -> Iterator[SpecError]:
+        """Yield the reasons why a replica cannot span nodes of the pool `target`, or need not."""
+        if self.nnodes > 1 and self.world_size <= target.capacity.accelerators:
+            yield SpecError(
+                ("nnodes",),
+                f"the {self.world_size} accelerators of a replica fit one node of pool"
+                f" {target.pool!r}, which has {target.capacity.accelerators}, and links between"
+                " nodes are slower than those inside one. Remove nnodes.",
+            )
+        if self.nnodes > max(1, target.nodes):
+            yield SpecError(
+                ("nnodes",),
+                f"a replica spans {self.nnodes} nodes and pool {target.pool!r} has {target.nodes}."
+                " Enlarge the pool, or shard less.",
+            )
