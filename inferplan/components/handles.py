@@ -129,6 +129,14 @@ class ServeRoute:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RouterAddress:
+    """The Service of a model's router."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Endpoint:
     """The endpoint that every engine exports for the gateway, policies, monitoring, status and
     clients.
@@ -138,7 +146,8 @@ class Endpoint:
     tensors. `routes` are the Ray Serve applications. `counted` says that the gateway counts the
     requests; `start_seconds` is set if the model can have no replica. `keeps_connections` says that
     the server is a known one, which closes idle connections after 5 seconds or later. `task` is
-    what the model does with a request.
+    what the model does with a request. The gateway calls `router` instead of the Service while it
+    answers.
     """
 
     model: str
@@ -157,6 +166,7 @@ class Endpoint:
     start_seconds: int | None = None
     keeps_connections: bool = False
     task: Task = "generate"
+    router: RouterAddress | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

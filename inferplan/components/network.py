@@ -18,6 +18,8 @@ from inferplan.components.sources import ModelSource
 # The agent that gives EKS Pod Identity credentials to the pods of its node.
 POD_IDENTITY_AGENT = "169.254.170.23/32"
 _HTTPS = 443
+API_PORTS = (443, 6443)
+"""Ports at which clusters have the Kubernetes API, whose address is the cluster's own."""
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 

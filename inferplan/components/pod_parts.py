@@ -132,3 +132,32 @@ def ca_mount() -> core.VolumeMountArgsDict:
     Secret changes.
     """
     return core.VolumeMountArgsDict(name=_VOLUME, mount_path=_FOLDER, read_only=True)
+
+
+def api_token_volume() -> core.VolumeArgsDict:
+    """Return the volume `token` with a token that expires, where clients of Kubernetes look for
+    one.
+    """
+    sources: list[core.VolumeProjectionArgsDict] = [
+        {"service_account_token": {"path": "token", "expiration_seconds": 3607}},
+        {
+            "config_map": {
+                "name": "kube-root-ca.crt",
+                "items": [{"key": "ca.crt", "path": "ca.crt"}],
+            }
+        },
+        {
+            "downward_api": {
+                "items": [{"path": "namespace", "field_ref": {"field_path": "metadata.namespace"}}]
+            }
+        },
+    ]
+    return {"name": "token", "projected": {"sources": sources, "default_mode": 0o440}}
+
+
+def api_token_mount() -> core.VolumeMountArgsDict:
+    return {
+        "name": "token",
+        "mount_path": "/var/run/secrets/kubernetes.io/serviceaccount",
+        "read_only": True,
+    }

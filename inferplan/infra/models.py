@@ -19,12 +19,14 @@ from inferplan.components.nodes.image_pull import ImagePull
 from inferplan.components.preheat.preheat_job import PreheatJob, preheat_program
 from inferplan.components.preheat.spec import PreheatSpec, artifact_job
 from inferplan.components.queue.spec import queue_labels
+from inferplan.components.router.router import RoutedModel, Router
 from inferplan.components.serving.demand import accelerators_by_pool
 from inferplan.components.serving.engine import Site, TraceSink
 from inferplan.components.serving.first_request import Part, first_request
+from inferplan.components.serving.groups import answering
 from inferplan.components.serving.scaling import counted
 from inferplan.components.serving.spec import ModelSpec, engine_of
-from inferplan.components.serving.workload import image_of
+from inferplan.components.serving.workload import budget, image_of
 from inferplan.components.sources import ModelMount, ModelSource
 from inferplan.components.storage.model_store import ModelStore
 from inferplan.components.stores import WeightsSpec
@@ -87,6 +89,8 @@ class Models:
             gateway_ready=self.gateway,
         )
         engine_of(spec).serve(name, observed(spec, endpoint, monitoring), site, opts=self.opts)
+        if spec.routed_by is not None:
+            Router(spec.routed_by, _routed(name, spec, site, endpoint), opts=self.opts)
         return site.weights
 
     def _weights(self, name: str, spec: ModelSpec) -> ModelMount | ModelSource | None:
@@ -140,6 +144,19 @@ class Models:
             program=self._program,
             opts=self.opts,
         ).mount
+
+
+def _routed(name: str, spec: ModelSpec, site: Site, endpoint: Endpoint) -> RoutedModel:
+    return RoutedModel(
+        name=name,
+        namespace=site.namespace,
+        pods=answering(name),
+        port=endpoint.protocols[0].port,
+        keys=site.server_key_marks,
+        gateway=site.gateway,
+        drain_seconds=spec.drain_seconds,
+        start_seconds=budget(spec, site.target, site.weights).rollout,
+    )
 
 
 def image_pulls_of(

@@ -48,6 +48,7 @@ def stack_notes(workspace: Workspace) -> Iterator[str]:
     yield from gateway_notes(workspace)
     yield from capacity_notes(workspace.settings)
     yield from scaling_notes(workspace.settings)
+    yield from router_notes(workspace.settings)
     yield from egress_notes(workspace.settings)
     yield from settings_notes(workspace)
 
@@ -194,6 +195,16 @@ def scaling_notes(settings: StackSettings) -> Iterator[str]:
             f"{name}: at 0 replicas, the first answer takes about"
             f" {sum(each.seconds for each in parts)} s: {listed}. {until} the gateway answers 503."
         )
+
+
+def router_notes(settings: StackSettings) -> Iterator[str]:
+    """A note for each router that has no choice."""
+    for name, model in settings.models.items():
+        if model.routed_by is not None and model.max_replicas < 2:
+            yield (
+                f"{name}: a router chooses among replicas, and this model has"
+                f" {model.max_replicas}. Raise replicas, or remove router."
+            )
 
 
 def egress_notes(settings: StackSettings) -> Iterator[str]:

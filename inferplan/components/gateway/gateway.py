@@ -45,7 +45,7 @@ GATEWAY_PODS: Mapping[str, str] = selector(COMPONENT, "gateway")
 # check.
 _ROLLOUT = "30m"
 # The label of every model server's pods; each server's own policy opens its port.
-_MODEL_PODS = {COMPONENT_LABEL: "model"}
+_MODEL_PODS, _ROUTER_PODS = ({COMPONENT_LABEL: each} for each in ("model", "router"))
 
 
 class GatewayKeys(Protocol):
@@ -196,11 +196,10 @@ def _edges(endpoints: Sequence[Endpoint], *, grpc: bool) -> networking.NetworkPo
         ports=tcp(HTTP_PORT, GRPC_PORT) if grpc else tcp(HTTP_PORT)
     )
     ports = sorted({protocol.port for endpoint in endpoints for protocol in endpoint.protocols})
-    outbound = (
-        [networking.NetworkPolicyEgressRuleArgsDict(to=[pods(_MODEL_PODS)], ports=tcp(*ports))]
-        if ports
-        else []
-    )
+    edge = networking.NetworkPolicyEgressRuleArgsDict
+    outbound = [edge(to=[pods(_MODEL_PODS)], ports=tcp(*ports))] if ports else []
+    if routers := sorted({each.router.port for each in endpoints if each.router is not None}):
+        outbound.append(edge(to=[pods(_ROUTER_PODS)], ports=tcp(*routers)))
     return network_policy(GATEWAY_PODS, ingress=[inbound], egress=outbound)
 
 

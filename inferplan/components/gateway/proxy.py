@@ -4,7 +4,7 @@ checked where it is inserted.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from types import MappingProxyType
 
@@ -176,7 +176,7 @@ def _pools(endpoints: Sequence[Endpoint], consumers: Collection[str]) -> dict[st
         if each.keeps_connections
         for protocol in each.protocols
     ]
-    pools = {name: _authority(each, protocol) for each, protocol, name in kept}
+    pools = {name: _servers(each, protocol) for each, protocol, name in kept}
     return {
         "pools": list(pools.items()),
         "pooled": [
@@ -236,6 +236,15 @@ def _backends(endpoints: Iterable[Endpoint]) -> Iterable[tuple[str, str]]:
                 yield f"/{endpoint.model} {protocol.kind} {served}", target
             if protocol.kind == "ray-serve" and any(route.web_socket for route in endpoint.routes):
                 yield f"/{endpoint.model} {SOCKET_KIND} ", target
+
+
+def _servers(endpoint: Endpoint, protocol: EndpointProtocol) -> tuple[str, str]:
+    """Return the authority of the model's Service, and that of its router, "" without one."""
+    router = endpoint.router
+    if router is None or protocol.kind == _GRPC:
+        return _authority(endpoint, protocol), ""
+    routed = replace(endpoint, host=router.host)
+    return _authority(endpoint, protocol), _authority(routed, replace(protocol, port=router.port))
 
 
 def _authority(endpoint: Endpoint, protocol: EndpointProtocol) -> str:

@@ -132,6 +132,8 @@ class GatewayFields(Spec):
     """Reports the requests of each model to Prometheus."""
     has_public_routes: ClassVar[bool] = False
     """Reads the model from request bodies at /v1, and serves public routes there."""
+    calls_routers: ClassVar[bool] = False
+    """Calls the router of a model while it answers, and the model's Service else."""
     cors: CorsSpec | None = None
     read_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 2000
     """Read timeout: seconds without data from the model."""
@@ -200,6 +202,7 @@ class NginxGatewaySpec(ExposureFields, GatewayFields):
     runs_in_namespace: ClassVar[bool] = True
     counts_requests: ClassVar[bool] = True
     has_public_routes: ClassVar[bool] = True
+    calls_routers: ClassVar[bool] = True
 
     implementation: Literal["nginx"] = "nginx"
     replicas: Annotated[int, Field(ge=1, le=100)] = 2

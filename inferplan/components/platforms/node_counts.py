@@ -103,7 +103,7 @@ def shared_nodes(sections: Sections) -> tuple[str, Amounts, dict[str, Amounts]] 
         return None
     pool, target = sections.node_pools[name], sections.node_pools[name].target(name)
     models = _demands(sections, target, most=False)
-    proxies = [] if sections.gateway is None else sections.gateway.pod_requests
+    proxies = _proxies(sections)
     jobs = [
         {"cpu": model.preheat.cpu, "memory": model.preheat.memory}
         for model in sections.models.values()
@@ -178,6 +178,13 @@ def _missing_nodes(
     )
 
 
+def _proxies(sections: Sections) -> list[Mapping[str, str]]:
+    """Return the requests of the pods of the gateway and of the models' routers."""
+    gateway = [] if sections.gateway is None else sections.gateway.pod_requests
+    routers = (each.routed_by for each in sections.models.values())
+    return [*gateway, *(pod for each in routers if each is not None for pod in each.pod_requests)]
+
+
 def _plain_requests(sections: Sections, *, preheats: int, most: bool) -> Amounts:
     """Return what the gateway, DNS, the `preheats` largest preheat Jobs and the models on CPUs
     request together, those with their minimum of replicas, or with `most` their maximum.
@@ -193,11 +200,10 @@ def _plain_requests(sections: Sections, *, preheats: int, most: bool) -> Amounts
         key=lambda job: (amount_of("cpu", job["cpu"]), amount_of("memory", job["memory"])),
         reverse=True,
     )
-    gateway = [] if sections.gateway is None else sections.gateway.pod_requests
     servers = [
         demand
         for name, pool in _plain_pools(sections).items()
         for demand, count in _demands(sections, pool.target(name), most=most)
         for _ in range(count)
     ]
-    return _sum([*_DNS, *gateway, *largest[:preheats], *servers])
+    return _sum([*_DNS, *_proxies(sections), *largest[:preheats], *servers])

@@ -286,10 +286,19 @@ class ServeRoute(TypedDict):
     """Headers."""
 
 
+class RouterAddress(TypedDict):
+    """The Service of a model's router."""
+
+    host: str
+    """Host."""
+    port: int
+    """Port."""
+
+
 class ModelEndpoint(TypedDict):
     """The endpoint that every engine exports for the gateway, policies, monitoring, status and clients.
 
-`host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none. `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications. `counted` says that the gateway counts the requests; `start_seconds` is set if the model can have no replica. `keeps_connections` says that the server is a known one, which closes idle connections after 5 seconds or later. `task` is what the model does with a request."""
+`host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none. `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications. `counted` says that the gateway counts the requests; `start_seconds` is set if the model can have no replica. `keeps_connections` says that the server is a known one, which closes idle connections after 5 seconds or later. `task` is what the model does with a request. The gateway calls `router` instead of the Service while it answers."""
 
     model: str
     """Model."""
@@ -323,6 +332,8 @@ class ModelEndpoint(TypedDict):
     """Keeps connections."""
     task: NotRequired[str]
     """Task."""
+    router: NotRequired[RouterAddress]
+    """Router."""
 
 
 class Limits(TypedDict):
@@ -821,6 +832,19 @@ class RemoteCode(TypedDict):
     """A commit (40 hex digits) or a fixed version; of an image its digest, sha256:<64 hex digits>. Branch names such as main are rejected."""
 
 
+class Router(TypedDict):
+    """A router between the gateway and a model: prompts with the same beginning go to the same replica, which has it in its cache, unless that replica is much busier than the others."""
+
+    policy: NotRequired[str]
+    """How the router chooses a replica, in the words of smg. `prefix_hash` chooses by the beginning of the prompt, alike in all router pods; `cache_aware` remembers the prompts of each replica, for itself in each router pod. One of: prefix_hash, cache_aware, power_of_two, round_robin, random. Default: prefix_hash."""
+    prefix_token_count: NotRequired[int]
+    """Tokens of the beginning that `prefix_hash` reads, four characters each. Default: smg's, 256. Raise it where all prompts have a longer beginning in common."""
+    replicas: NotRequired[int]
+    """Number of router pods. While none is ready, the gateway calls the model's Service instead. Default: 2."""
+    image: NotRequired[str]
+    """An image of smg (Shepherd Model Gateway). Default: docker.io/lightseekorg/smg:1.13.0."""
+
+
 class Bucket(TypedDict):
     """The sizes that one dimension is padded to. Each size is compiled before the first answer."""
 
@@ -936,6 +960,8 @@ class VllmServiceArgs(TypedDict):
     """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together. Default: 1."""
     served_model_name: NotRequired[str]
     """The name that clients send as `model`. Default: the model's key in this file."""
+    router: NotRequired[Router]
+    """Sends prompts with the same beginning to the same replica, which has it in its cache. Default: the model's Service chooses a replica at random."""
     max_model_len: NotRequired[Any]
     """Context length in tokens. Default: the model's own. One of: auto."""
     max_num_seqs: NotRequired[int]
@@ -1965,6 +1991,8 @@ class SglangServiceArgs(TypedDict):
     """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together. Default: 1."""
     served_model_name: NotRequired[str]
     """The name that clients send as `model`. Default: the model's key in this file."""
+    router: NotRequired[Router]
+    """Sends prompts with the same beginning to the same replica, which has it in its cache. Default: the model's Service chooses a replica at random."""
     context_length: NotRequired[int]
     """Context length in tokens. Default: the model's own."""
     max_running_requests: NotRequired[int]

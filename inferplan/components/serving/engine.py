@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from inferplan.components.handles import Endpoint, EndpointProtocol, NodeTarget, SecretRef
+from inferplan.components.handles import (
+    Endpoint,
+    EndpointProtocol,
+    NodeTarget,
+    RouterAddress,
+    SecretRef,
+)
 from inferplan.components.serving.model_parts import CalledModel, StoredModel
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.sources import ModelMount, ModelSource
@@ -116,6 +122,7 @@ def openai_endpoint(
     server_key: SecretRef | None,
     health_path: str = "/health",
     metrics_path: str = "/metrics",
+    router: RouterAddress | None = None,
 ) -> Endpoint:
     return Endpoint(
         model=name,
@@ -129,4 +136,5 @@ def openai_endpoint(
         consumers=tuple(spec.consumers),
         server_key=server_key,
         keeps_connections=True,
+        router=router,
     )

@@ -11,6 +11,7 @@ from pydantic import Field, PositiveInt, field_validator
 
 from inferplan.components.handles import ModelTensors, NodeTarget, TextTensors
 from inferplan.components.preheat.spec import ArtifactSpec, PreheatSpec
+from inferplan.components.router.spec import RouterSpec
 from inferplan.components.serving.affinity import AffinitySpec
 from inferplan.components.serving.pod_settings import (
     RESERVED_ENV,
@@ -312,6 +313,11 @@ class PodModel(TimedModel, SizedModel, PodSettings):
 
     image: PinnedImage | None = None
     """Default: the accelerator table's image for this engine, on CPUs that of its build for CPUs."""
+
+    @property
+    def routed_by(self) -> RouterSpec | None:
+        """The router between the gateway and the replicas; None if their Service chooses one."""
+        return None
 
     @field_validator("env")
     @classmethod

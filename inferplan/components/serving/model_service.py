@@ -14,6 +14,7 @@ from inferplan.components.kubernetes import apps, core, meta, networking, policy
 from inferplan.components.naming import bounded, content_key, selector
 from inferplan.components.network import pods, server_edges, store_edges, tcp
 from inferplan.components.network import policy as network_policy
+from inferplan.components.router.spec import COMPONENT as ROUTER
 from inferplan.components.serving import groups, workload
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.hardware import missing_libraries
@@ -215,14 +216,15 @@ def gated(
 def _edges(
     name: str, spec: PodModel, site: Site, endpoint: Endpoint
 ) -> networking.NetworkPolicySpecArgsDict:
-    """Return the network policy: the gateway reaches the ports of the endpoint's protocols, pods
-    reach each other, their bucket and their egress.
+    """Return the network policy: the gateway and the router reach the ports of the endpoint's
+    protocols, pods reach each other, their bucket and their egress.
     """
     ports = sorted({protocol.port for protocol in endpoint.protocols})
     own = selector(workload.COMPONENT, name)
-    inbound = networking.NetworkPolicyIngressRuleArgsDict(
-        from_=[pods(site.gateway)], ports=tcp(*ports)
-    )
+    callers = [pods(site.gateway)]
+    if spec.routed_by is not None:
+        callers.append(pods(selector(ROUTER, name)))
+    inbound = networking.NetworkPolicyIngressRuleArgsDict(from_=callers, ports=tcp(*ports))
     inside, outside = ([], []) if spec.pods == 1 else groups.pod_edges(own)
     buckets = [] if site.streamed is None else store_edges(site.streamed)
     return network_policy(

@@ -7,11 +7,12 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from inferplan.components.handles import NodeTarget
+from inferplan.components.handles import NodeTarget, RouterAddress
+from inferplan.components.router.spec import RouterSpec, router_address
 from inferplan.components.serving.parallel import ShardedModel
 from inferplan.components.serving.remote_code import ReviewedCode
 from inferplan.components.serving.scaling_spec import ScalingSignals
-from inferplan.components.spec import rule
+from inferplan.components.spec import FieldError, rule
 from inferplan.documents.errors import SpecError
 
 # 5 waiting requests as in vLLM's production stack (its KEDA example, 2026-08).
@@ -33,6 +34,10 @@ class OpenAiModel(ShardedModel, ReviewedCode):
         | None
     ) = None
     """The name that clients send as `model`. Default: the model's key in this file."""
+    router: RouterSpec | None = None
+    """Sends prompts with the same beginning to the same replica, which has it in its cache. Default:
+    the model's Service chooses a replica at random.
+    """
 
     @property
     def default_signals(self) -> ScalingSignals:
@@ -46,6 +51,14 @@ class OpenAiModel(ShardedModel, ReviewedCode):
     @property
     def pods(self) -> int:
         return self.nnodes
+
+    @property
+    def routed_by(self) -> RouterSpec | None:
+        return self.router
+
+    def router_at(self, model: str) -> RouterAddress | None:
+        """Return where the router of this model is found, which is called `model`."""
+        return None if self.router is None else router_address(model)
 
     @property
     def operator_services(self) -> tuple[str, ...]:
@@ -74,4 +87,20 @@ class OpenAiModel(ShardedModel, ReviewedCode):
                 ("nnodes",),
                 f"a replica spans {self.nnodes} nodes and pool {target.pool!r} has {target.nodes}."
                 " Enlarge the pool, or shard less.",
+            )
+
+    @rule
+    def _router_has_prompts_and_a_replica(self) -> Iterator[FieldError]:
+        if self.router is not None and not self.takes_prompts:
+            yield FieldError(
+                f"A router chooses by the prompt, and this model takes none: {self.why_no_prompts}."
+                " Remove router.",
+                "router",
+            )
+        if self.router is not None and self.min_replicas == 0 and self.scaling is not None:
+            yield FieldError(
+                "replicas.min is 0, and a router is ready only while a replica is. Use min: 1, or"
+                " remove router.",
+                "replicas",
+                "min",
             )

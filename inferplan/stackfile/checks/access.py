@@ -31,6 +31,7 @@ def errors(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError
             "Missing gateway, which checks the keys of consumers. Add gateway, or remove"
             " consumers.",
         )
+    yield from _unreachable_routers(settings)
     if settings.gateway is not None:
         yield from _unsupported(settings, settings.gateway)
     if (settings.models or settings.consumers) and not has_key_seed:
@@ -39,6 +40,22 @@ def errors(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError
             "Missing required secret: keys of consumers and model servers are derived from it. "
             'Set it with: pulumi config set --secret apiKeySeed "$(openssl rand -hex 32)"',
         )
+
+
+def _unreachable_routers(settings: StackSettings) -> Iterator[SpecError]:
+    """Yield an error for each router that no gateway calls."""
+    gateway = settings.gateway
+    if gateway is not None and gateway.calls_routers:
+        return
+    instead = (
+        "this stack has no gateway. Add gateway"
+        if gateway is None
+        else f"implementation {gateway.implementation} calls Services only. Use implementation nginx"
+    )
+    for name, model in settings.models.items():
+        if model.routed_by is not None:
+            message = f"The gateway alone may call a router, and {instead}, or remove router."
+            yield SpecError(("models", name, "router"), message)
 
 
 def _unsupported(settings: StackSettings, gateway: GatewaySpec) -> Iterator[SpecError]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from inferplan.components.gateway.keys import PROXY_EDGES, consumer_secret, server_key_secret
 from inferplan.components.naming import bounded
+from inferplan.components.router.spec import router_address
 from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.documents.errors import KeyPath, SpecError
 from inferplan.stackfile.stack import StackSettings
@@ -86,6 +87,8 @@ def _reserved(settings: StackSettings) -> Iterator[tuple[str, str]]:
     for name, model in settings.models.items():
         for ending in model.operator_services:
             yield f"{name}-{ending}", f"a Service that an operator creates for {name}"
+        if model.routed_by is not None:
+            yield router_address(name).host, f"the router of {name}"
         if model.preheat is not None:
             yield bounded(name, "preheat"), f"the service account of {name}'s preheat"
     for name in (*settings.models, "gateway", "preheat") if settings.monitoring is not None else ():

@@ -12,12 +12,13 @@ from tests.patience import PATIENCE_SECONDS
 
 class NameServer:
     """A name server that says where `llama.inference.svc.cluster.test` is, for a second at a time, while
-    `answers` is set.
+    `answers` is set. It knows no host that is `missing`.
     """
 
     def __init__(self) -> None:
         self.address = b"\x7f\x00\x00\x01"
         self.asked: list[str] = []
+        self.missing: set[str] = set()
         self.answers = threading.Event()
         self.answers.set()
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -46,7 +47,7 @@ class NameServer:
             kind = int.from_bytes(query[at + 1 : at + 3], "big")
             self.asked.append(".".join(name))
             question = query[12 : at + 5]
-            found = kind == 1 and self.address
+            found = kind == 1 and name[0] not in self.missing and self.address
             record = (
                 b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x01\x00\x04" + self.address if found else b""
             )

@@ -66,8 +66,12 @@ class RecordingServer:
         self._started.set()
         await self._stopped.wait()
         server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        connections = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in connections:
             task.cancel()
+        # The sockets are closed in the turn after the tasks have ended.
+        await asyncio.gather(*connections, return_exceptions=True)
+        await asyncio.sleep(0)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         carried = Carried()

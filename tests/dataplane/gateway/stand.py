@@ -27,7 +27,7 @@ from inferplan.components.gateway.proxy import ProxyLayout, proxy_config
 from inferplan.components.gateway.proxy_keys import proxy_keys
 from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.spec import NginxGatewaySpec
-from inferplan.components.handles import Endpoint, EndpointProtocol, SecretRef
+from inferplan.components.handles import Endpoint, EndpointProtocol, RouterAddress, SecretRef
 from tests.dataplane.gateway.connection import Connection
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
@@ -98,6 +98,7 @@ def endpoint(
     *protocols: EndpointProtocol,
     served: tuple[str, ...] = (),
     host: str = "127.0.0.1",
+    router: RouterAddress | None = None,
 ) -> Endpoint:
     """An endpoint on loopback; by default one that speaks the OpenAI protocol at /v1. Connections to
     Ray's applications are not kept.
@@ -114,6 +115,7 @@ def endpoint(
         consumers=consumers,
         server_key=SecretRef(name=f"{model}-server-key", key="api-key"),
         keeps_connections=all(each.kind != "ray-serve" for each in protocols),
+        router=router,
     )
 
 

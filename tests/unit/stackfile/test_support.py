@@ -70,8 +70,8 @@ WISHES: list[tuple[str, str, tuple[str, ...]]] = [
     ("tool calling", "supported", ("extraArgs",)),
     ("speculative decoding", "supported", ("extraArgs",)),
     ("prefix caching", "supported", ("enablePrefixCaching",)),
-    ("prefix routing", "not", ("Service",)),
-    ("llm-d", "not", ("Service",)),
+    ("prefix routing", "supported", ("router: {}",)),
+    ("llm-d", "not", ("router: {}",)),
     ("disaggregated prefill", "not", ("chunked prefill",)),
     ("LMCache", "supported", ("extraArgs",)),
     ("s3", "supported", ("kind: s3",)),
@@ -155,7 +155,7 @@ def test_a_word_that_no_row_knows_is_an_error_with_the_nearest_topic(capsys):
 
 # A field or value in a stack file that this release does not have, and words of the answer.
 WRITTEN = [
-    (f"{VLLM}.router", {"kind": "llm-d"}, "Service"),
+    (f"{VLLM}.inferencePool", "llama", "router: {}"),
     (f"{VLLM}.prefill", {"replicas": 2}, "chunked prefill"),
     (f"{VLLM}.decode", {"replicas": 2}, "chunked prefill"),
     (f"{VLLM}.lora", {"a": "b"}, "loraAdapters"),

@@ -24,11 +24,15 @@ if is_since 1029007; then keeps=1; fi
 
 # nginx queries the resolver itself and ignores search domains, so it gets the pod's search domains as variables.
 awk -v keeps="$keeps" '
+  function server(address, role) {
+    sub(/\$own_domain/, "." own, address); sub(/\$cluster_domain/, cluster, address)
+    return "server " address (address ~ /^[0-9.:]+$/ ? "" : " resolve") " max_fails=0" role ";"
+  }
   function fail(text) { print "prepare: " text > "/dev/stderr"; failed = 1; exit 1 }
   # A server is listed several times, so that a connection that one replica refuses is tried again, most likely at another. It is
   # kept for a shorter time than servers keep it idle (uvicorn 5 s) and pods take to end (15 s), and new replicas soon get calls.
   FILENAME == main {
-    if (keeps && $1 == "#" && $2 == "pool") pools[++count] = $3 " " $4 " " $5
+    if (keeps && $1 == "#" && $2 == "pool") pools[++count] = $3 " " $4 " " $5 " " $6
     next
   }
   $1 == "nameserver" && $2 ~ /^[0-9A-Fa-f.:]+$/ { servers = servers " " (index($2, ":") ? "[" $2 "]" : $2) }
@@ -48,10 +52,11 @@ awk -v keeps="$keeps" '
     print "map \"\" $keeps { default \"" keeps "\"; }"
     for (i = 1; i <= count; i++) {
       split(pools[i], pool, " ")
-      sub(/\$own_domain/, "." own, pool[2]); sub(/\$cluster_domain/, cluster, pool[2])
       print "upstream " pool[1] " {"
       print "zone pools " (64 + 16 * count) "k; keepalive " pool[3] " local; keepalive_timeout 3s; keepalive_time 5s;"
-      for (try = 0; try < 8; try++) print "server " pool[2] (pool[2] ~ /^[0-9.:]+$/ ? "" : " resolve") " max_fails=0;"
+      # Where the model has a router, its Service is the reserve: a call that no router accepts goes to a replica at random.
+      if (pool[4] != "") print server(pool[4], "")
+      for (try = 0; try < (pool[4] == "" ? 8 : 7); try++) print server(pool[2], pool[4] == "" ? "" : " backup")
       print "}"
     }
   }

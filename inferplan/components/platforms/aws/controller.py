@@ -14,7 +14,12 @@ from inferplan.components.network import POD_IDENTITY_AGENT, outside, policy, tc
 from inferplan.components.platforms.aws.cluster_handle import CONTROLLERS_NAMESPACE as NAMESPACE
 from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
 from inferplan.components.platforms.aws.iam import Document, pod_role
-from inferplan.components.pod_parts import container_security, pod_security
+from inferplan.components.pod_parts import (
+    api_token_mount,
+    api_token_volume,
+    container_security,
+    pod_security,
+)
 from inferplan.tables import table
 
 _COMPONENT = "controller"
@@ -119,16 +124,11 @@ class Controller:
         strategy: apps.DeploymentStrategyArgsDict | None = None,
     ) -> apps.Deployment:
         """Create the Deployment of one pod with `container`, which mounts the token and `mounts`."""
-        token: core.VolumeMountArgsDict = {
-            "name": "token",
-            "mount_path": "/var/run/secrets/kubernetes.io/serviceaccount",
-            "read_only": True,
-        }
         container = {
             **container,
             "working_dir": "/",
             "security_context": container_security(),
-            "volume_mounts": [token, *mounts],
+            "volume_mounts": [api_token_mount(), *mounts],
         }
         pod: core.PodSpecArgsDict = {
             "service_account_name": self.account,
@@ -137,7 +137,7 @@ class Controller:
             "termination_grace_period_seconds": termination_seconds,
             "security_context": pod_security(),
             "containers": [container],
-            "volumes": [_token_volume(), *volumes],
+            "volumes": [api_token_volume(), *volumes],
         }
         spec: apps.DeploymentSpecArgsDict = {
             "replicas": 1,
@@ -159,24 +159,3 @@ def _rules(rows: Iterable[Sequence[Any]]) -> list[rbac.PolicyRuleArgsDict]:
         rule: rbac.PolicyRuleArgsDict = {"api_groups": [group], "resources": kinds, "verbs": verbs}
         rules.append({**rule, "resource_names": names[0]} if names else rule)
     return rules
-
-
-def _token_volume() -> core.VolumeArgsDict:
-    """Return the volume `token` with a token that expires, where clients of Kubernetes look for
-    one.
-    """
-    sources: list[core.VolumeProjectionArgsDict] = [
-        {"service_account_token": {"path": "token", "expiration_seconds": 3607}},
-        {
-            "config_map": {
-                "name": "kube-root-ca.crt",
-                "items": [{"key": "ca.crt", "path": "ca.crt"}],
-            }
-        },
-        {
-            "downward_api": {
-                "items": [{"path": "namespace", "field_ref": {"field_path": "metadata.namespace"}}]
-            }
-        },
-    ]
-    return {"name": "token", "projected": {"sources": sources, "default_mode": 0o440}}

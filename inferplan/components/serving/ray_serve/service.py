@@ -12,7 +12,15 @@ from inferplan.components.fields import manifest
 from inferplan.components.handles import Endpoint, EndpointProtocol, SecretRef
 from inferplan.components.kubernetes import CustomResource, core, meta, networking, policy
 from inferplan.components.naming import selector
-from inferplan.components.network import outside, peers, peers_are_known, pods, server_edges, tcp
+from inferplan.components.network import (
+    API_PORTS,
+    outside,
+    peers,
+    peers_are_known,
+    pods,
+    server_edges,
+    tcp,
+)
 from inferplan.components.network import policy as network_policy
 from inferplan.components.pod_parts import container_security
 from inferplan.components.serving import workload
@@ -252,7 +260,7 @@ def _edges(name: str, spec: RayServeSpec, site: Site) -> networking.NetworkPolic
     if spec.scales_workers:
         # The autoscaler in the head's pod requests workers from the Kubernetes API, whose address
         # is the cluster's own.
-        egress.append(outward(to=[outside()], ports=tcp(443, 6443)))
+        egress.append(outward(to=[outside()], ports=tcp(*API_PORTS)))
     return network_policy(
         own,
         ingress=[

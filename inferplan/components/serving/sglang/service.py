@@ -39,7 +39,14 @@ _ENVIRONMENT = {
 
 def endpoint(name: str, spec: SglangSpec, server_key: SecretRef) -> Endpoint:
     names = (spec.served_model_name or name, *spec.lora_adapters)
-    return openai_endpoint(name, spec, port=PORT, served_names=names, server_key=server_key)
+    return openai_endpoint(
+        name,
+        spec,
+        port=PORT,
+        served_names=names,
+        server_key=server_key,
+        router=spec.router_at(name),
+    )
 
 
 def server(name: str, spec: SglangSpec, site: Site) -> workload.Server:

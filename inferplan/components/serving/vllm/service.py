@@ -36,7 +36,14 @@ _STREAMER_SHARE = 0.5
 
 def endpoint(name: str, spec: VllmSpec, server_key: SecretRef) -> Endpoint:
     names = (spec.served_model_name or name, *spec.adapter_names)
-    made = openai_endpoint(name, spec, port=PORT, served_names=names, server_key=server_key)
+    made = openai_endpoint(
+        name,
+        spec,
+        port=PORT,
+        served_names=names,
+        server_key=server_key,
+        router=spec.router_at(name),
+    )
     # vLLM serves /classify outside of /v1.
     own = [EndpointProtocol(kind="vllm-classify", port=PORT, path="")] * (spec.task == "classify")
     return replace(made, task=spec.task, protocols=(*made.protocols, *own))
