@@ -836,11 +836,13 @@ class Router(TypedDict):
     """A router between the gateway and a model: prompts with the same beginning go to the same replica, which has it in its cache, unless that replica is much busier than the others."""
 
     policy: NotRequired[str]
-    """How the router chooses a replica, in the words of smg. `prefix_hash` chooses by the beginning of the prompt, alike in all router pods; `cache_aware` remembers the prompts of each replica, for itself in each router pod. One of: prefix_hash, cache_aware, power_of_two, round_robin, random. Default: prefix_hash."""
+    """The choice of a replica, in the words of smg. `prefix_hash` chooses by the beginning of the prompt, alike in all router pods; `cache_aware` remembers the prompts of each replica, for itself in each router pod. One of: prefix_hash, cache_aware, power_of_two, round_robin, random. Default: prefix_hash."""
     prefix_token_count: NotRequired[int]
     """Tokens of the beginning that `prefix_hash` reads, four characters each. Default: smg's, 256. Raise it where all prompts have a longer beginning in common."""
     replicas: NotRequired[int]
     """Number of router pods. While none is ready, the gateway calls the model's Service instead. Default: 2."""
+    api_networks: NotRequired[list[str]]
+    """Networks with the cluster's Kubernetes API, which the router asks for pods. Default: the private networks and 100.64.0.0/10."""
     image: NotRequired[str]
     """An image of smg (Shepherd Model Gateway). Default: docker.io/lightseekorg/smg:1.13.0."""
 

@@ -11,8 +11,8 @@ import pulumi
 from inferplan.components.fields import present
 from inferplan.components.handles import SecretRef
 from inferplan.components.kubernetes import apps, core, meta, networking, policy, rbac
-from inferplan.components.naming import labels, selector
-from inferplan.components.network import API_PORTS, outside, pods, tcp
+from inferplan.components.naming import labels
+from inferplan.components.network import API_PORTS, peers, pods, tcp
 from inferplan.components.network import policy as network_policy
 from inferplan.components.pod_parts import (
     api_token_mount,
@@ -27,6 +27,7 @@ from inferplan.components.router.spec import (
     ROUTER_REQUESTS,
     RouterSpec,
     router_address,
+    router_labels,
 )
 from inferplan.kube.names import EPHEMERAL_STORAGE, SERVER_KEY
 
@@ -71,9 +72,9 @@ class Router(pulumi.ComponentResource):
         name = router_address(model.name).host
         super().__init__("inferplan:router:Router", name, {"spec": spec.intent()}, opts)
         child = pulumi.ResourceOptions(parent=self)
-        own = selector(COMPONENT, model.name)
+        own = router_labels(model.name)
         metadata = meta.ObjectMetaArgsDict(
-            name=name, namespace=model.namespace, labels=labels(COMPONENT, model.name)
+            name=name, namespace=model.namespace, labels=labels(COMPONENT, name)
         )
         account = core.ServiceAccount(
             name, metadata=metadata, automount_service_account_token=False, opts=child
@@ -97,7 +98,7 @@ class Router(pulumi.ComponentResource):
         )
         service = core.ServiceSpecArgsDict(type="ClusterIP", selector=own, ports=[port])
         core.Service(name, metadata=metadata, spec=service, opts=child)
-        networking.NetworkPolicy(name, metadata=metadata, spec=_edges(model, own), opts=child)
+        networking.NetworkPolicy(name, metadata=metadata, spec=_edges(spec, model, own), opts=child)
         if spec.replicas > 1:
             budget = policy.PodDisruptionBudgetSpecArgsDict(
                 max_unavailable=1, selector=meta.LabelSelectorArgsDict(match_labels=own)
@@ -262,9 +263,11 @@ def _environment(keys: Sequence[SecretRef]) -> list[core.EnvVarArgsDict]:
     ]
 
 
-def _edges(model: RoutedModel, own: Mapping[str, str]) -> networking.NetworkPolicySpecArgsDict:
+def _edges(
+    spec: RouterSpec, model: RoutedModel, own: Mapping[str, str]
+) -> networking.NetworkPolicySpecArgsDict:
     """Return the network policy: the gateway alone calls the router, which calls the model's pods and
-    the Kubernetes API, whose address is the cluster's own.
+    the Kubernetes API.
     """
     inward, outward = (
         networking.NetworkPolicyIngressRuleArgsDict,
@@ -275,6 +278,6 @@ def _edges(model: RoutedModel, own: Mapping[str, str]) -> networking.NetworkPoli
         ingress=[inward(from_=[pods(model.gateway)], ports=tcp(PORT))],
         egress=[
             outward(to=[pods(model.pods)], ports=tcp(model.port)),
-            outward(to=[outside()], ports=tcp(*API_PORTS)),
+            outward(to=peers("", spec.api_networks), ports=tcp(*API_PORTS)),
         ],
     )

@@ -14,7 +14,7 @@ from inferplan.components.kubernetes import apps, core, meta, networking, policy
 from inferplan.components.naming import bounded, content_key, selector
 from inferplan.components.network import pods, server_edges, store_edges, tcp
 from inferplan.components.network import policy as network_policy
-from inferplan.components.router.spec import COMPONENT as ROUTER
+from inferplan.components.router.spec import router_labels
 from inferplan.components.serving import groups, workload
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.hardware import missing_libraries
@@ -223,7 +223,7 @@ def _edges(
     own = selector(workload.COMPONENT, name)
     callers = [pods(site.gateway)]
     if spec.routed_by is not None:
-        callers.append(pods(selector(ROUTER, name)))
+        callers.append(pods(router_labels(name)))
     inbound = networking.NetworkPolicyIngressRuleArgsDict(from_=callers, ports=tcp(*ports))
     inside, outside = ([], []) if spec.pods == 1 else groups.pod_edges(own)
     buckets = [] if site.streamed is None else store_edges(site.streamed)

@@ -18,7 +18,7 @@ from tests.recorder import declare
 from tests.unit.serving.models import GATEWAY, KEY, declared, vllm
 
 NEXT = SecretRef(name="chat-server-key", key="next")
-ROUTER = {"app.kubernetes.io/component": "router", "app.kubernetes.io/instance": "chat"}
+ROUTER = {"app.kubernetes.io/component": "router", "app.kubernetes.io/instance": "chat-router"}
 
 
 ROUTED = RoutedModel(
@@ -72,6 +72,9 @@ def test_the_gateway_alone_reaches_it_and_it_reaches_the_pods_that_serve():
         "to": [{"podSelector": {"matchLabels": answering("chat")}}],
         "ports": [{"port": 8000, "protocol": "TCP"}],
     }
+    networks = [each["ipBlock"]["cidr"] for each in spec["egress"][1]["to"]]
+    assert "10.0.0.0/8" in networks
+    assert "0.0.0.0/0" not in networks
 
 
 def test_a_routed_model_admits_the_router_and_another_model_does_not():
