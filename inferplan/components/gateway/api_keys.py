@@ -23,6 +23,7 @@ from inferplan.components.gateway.keys import (
     client_id,
     consumer_secret,
     server_key_secret,
+    server_keys_secret,
 )
 from inferplan.components.gateway.proxy_keys import PROXY_FILE, key_of, proxy_keys
 from inferplan.components.handles import SecretRef
@@ -52,8 +53,9 @@ class ApiKeys(pulumi.ComponentResource):
     The Secret that nginx mounts is named by everything public that decides its content (consumers,
     versions, models, a rotation), so a plan without the passphrase has the same name: a change
     creates a new Secret next to the old one, which old pods read until the rollout ends, even if
-    they restart. Other names are fixed and their content changes in place, as the gateway's does
-    for a new seed without a rotation. So the Kubernetes provider must have enableSecretMutable on:
+    they restart. Both keys of a server during a rotation are in a Secret of their own, for the same
+    reason. Other names are fixed and their content changes in place, as the gateway's does for a
+    new seed without a rotation. So the Kubernetes provider must have enableSecretMutable on:
     without it, each change in place would delete the Secret first.
     """
 
@@ -112,7 +114,7 @@ class ApiKeys(pulumi.ComponentResource):
         )
         for model in models:
             self._server_fingerprints[model] = self._server_keys(
-                f"{name}-server-{model}", model, namespace, material, plain_text=plain_text
+                name, model, namespace, material, plain_text=plain_text
             )
         for consumer, spec in consumers.items():
             newest = material.apply(
@@ -170,17 +172,44 @@ class ApiKeys(pulumi.ComponentResource):
         *,
         plain_text: bool,
     ) -> dict[SecretRef, pulumi.Output[str]]:
-        """Create the Secret of one server; return a fingerprint of each key in it."""
+        """Create the Secret of one server, and with two seeds one with both keys; return a
+        fingerprint of each key, those of the latter first: a server that accepts two reads them.
+        """
         # The gateway sends the first key, which old and new servers accept.
-        seeds = {SECRET_KEY: material.apply(lambda values: values.previous or values.seed)}
+        first = material.apply(lambda values: values.previous or values.seed)
+        marks: dict[SecretRef, pulumi.Output[str]] = {}
         if self.two_seeds:
-            seeds[NEXT_KEY] = material.apply(lambda values: values.seed)
+            # It exists during a rotation only, so that old pods that start again find their keys.
+            newest = material.apply(lambda values: values.seed)
+            both = {SECRET_KEY: first, NEXT_KEY: newest}
+            marks |= self._server_secret(
+                f"{name}-rotation-{model}", server_keys_secret(model), namespace, model, both
+            )
+        return marks | self._server_secret(
+            f"{name}-server-{model}",
+            server_key_secret(model),
+            namespace,
+            model,
+            {SECRET_KEY: first},
+            plain_text=plain_text,
+        )
+
+    def _server_secret(
+        self,
+        name: str,
+        secret_name: str,
+        namespace: pulumi.Input[str],
+        model: str,
+        seeds: Mapping[str, pulumi.Output[str]],
+        *,
+        plain_text: bool = False,
+    ) -> dict[SecretRef, pulumi.Output[str]]:
         content = {
             field: seed.apply(lambda text: keys.server_key(text, model))
             for field, seed in seeds.items()
         }
         bearer = {CREDENTIAL: content[SECRET_KEY].apply("Bearer {}".format)} if plain_text else {}
-        secret = self._secret(name, server_key_secret(model), namespace, {**content, **bearer})
+        secret = self._secret(name, secret_name, namespace, {**content, **bearer})
         # Depends on the Secret's live name: a pod that restarts because the key changed must find
         # the new key.
         fingerprints = {
@@ -192,7 +221,7 @@ class ApiKeys(pulumi.ComponentResource):
             for field, seed in seeds.items()
         }
         return {
-            SecretRef(name=server_key_secret(model), key=field): pulumi.Output.unsecret(each)
+            SecretRef(name=secret_name, key=field): pulumi.Output.unsecret(each)
             for field, each in fingerprints.items()
         }
 

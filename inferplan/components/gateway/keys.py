@@ -127,6 +127,11 @@ def server_key_secret(model: str) -> str:
     return f"{model}-server-key"
 
 
+def server_keys_secret(model: str) -> str:
+    """Return the name of the Secret with both keys of a model's server while the seed changes."""
+    return f"{model}-server-keys"
+
+
 def server_key_ref(model: str) -> SecretRef:
     return SecretRef(name=server_key_secret(model), key=SECRET_KEY)
 

@@ -4,7 +4,12 @@ create.
 
 from collections.abc import Iterator
 
-from inferplan.components.gateway.keys import PROXY_EDGES, consumer_secret, server_key_secret
+from inferplan.components.gateway.keys import (
+    PROXY_EDGES,
+    consumer_secret,
+    server_key_secret,
+    server_keys_secret,
+)
 from inferplan.components.naming import bounded
 from inferplan.components.router.spec import router_address
 from inferplan.components.serving.spec import MODEL_SPECS
@@ -115,10 +120,11 @@ def _claimed_twice(settings: StackSettings) -> Iterator[SpecError]:
 
 
 def _secrets(settings: StackSettings) -> Iterator[tuple[str, KeyPath]]:
-    yield from ((server_key_secret(name), ("models", name)) for name in settings.models)
+    servers = (server_key_secret, server_keys_secret)
+    yield from ((each(name), ("models", name)) for name in settings.models for each in servers)
     yield from ((consumer_secret(name), ("consumers", name)) for name in settings.consumers)
     # Two stores may share one Secret; only one that we make ourselves would be overwritten.
-    ours = {server_key_secret(model) for model in settings.models} | {
+    ours = {each(model) for model in settings.models for each in servers} | {
         consumer_secret(each) for each in settings.consumers
     }
     for name, store in settings.storage.items():
