@@ -36,6 +36,14 @@ _SYSCTLS = {
     "tcp_keepalive_probes": "3",
 }
 _MARGIN_SECONDS = 15
+# The kubelet's SIGTERM would cut streams, SIGQUIT lets nginx finish them. A hook that waits for nginx
+# would end with its container, which the kubelet reports as FailedPreStopHook.
+_SERVE = (
+    "trap 'kill -QUIT $!' TERM; "
+    f"nginx -c {CONFIG}/nginx.conf -g 'daemon off;' & "
+    # A signal ends `wait`, but not nginx.
+    "until wait $!; code=$?; ! kill -0 $! 2>/dev/null; do :; done; exit $code"
+)
 
 
 def deployment(
@@ -117,18 +125,13 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
     health = core.HTTPGetActionArgsDict(path="/healthz", port="status")
     # nginx looks up the servers of kept connections when it starts; without any it answers at once.
     started = core.HTTPGetActionArgsDict(path="/startz", port="status")
-    pid = f"{LAYOUT.scratch}/nginx.pid"
-    # nginx listens until load balancers stop sending calls. Then SIGQUIT lets streams finish, where
-    # the kubelet's SIGTERM would cut them; the hook delays SIGTERM until nginx has exited.
-    drain = (
-        f'sleep {spec.access.deregistration_seconds}; kill -QUIT "$(cat {pid})"; while [ -e {pid}'
-        " ]; do sleep 1; done"
-    )
+    # nginx listens until load balancers stop sending calls, which is the time of the hook.
+    leave = f"sleep {spec.access.deregistration_seconds}"
     return core.ContainerArgsDict(
         name="nginx",
         image=spec.image,
         working_dir="/",
-        command=["nginx", "-c", f"{CONFIG}/nginx.conf", "-g", "daemon off;"],
+        command=["sh", "-c", _SERVE],
         ports=ports,
         resources=_resources(),
         startup_probe=core.ProbeArgsDict(
@@ -142,7 +145,7 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
         ),
         lifecycle=core.LifecycleArgsDict(
             pre_stop=core.LifecycleHandlerArgsDict(
-                exec_=core.ExecActionArgsDict(command=["sh", "-c", drain])
+                exec_=core.ExecActionArgsDict(command=["sh", "-c", leave])
             )
         ),
         security_context=container_security(),
