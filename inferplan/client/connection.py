@@ -188,7 +188,8 @@ def _explained(url: str, silence_seconds: float) -> Iterator[None]:
         raise OperationError(f"the name in {url} cannot be resolved. {_ELSEWHERE}") from error
     except urllib3.exceptions.SSLError as error:
         raise OperationError(
-            f"the certificate of {url} is not trusted on this machine: {_reason(error)}"
+            f"the certificate of {url} is not trusted on this machine: {_reason(error)}. If"
+            " a private authority issued it, name the authority's file in SSL_CERT_FILE"
         ) from error
     except urllib3.exceptions.ProtocolError as error:
         raise OperationError(

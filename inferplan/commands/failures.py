@@ -11,6 +11,7 @@ FAILED, BAD_INPUT, UNSETTLED, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
 
 def explain(error: Exception) -> int:
     """Print what happened, in a line or a list of lines, and return the exit code."""
+    from inferplan.commands.docs.messages import further_pages
     from inferplan.commands.screen import say
     from inferplan.documents.errors import InvalidStack
     from inferplan.errors import OperationError, RehearsalError, RequestError, UnsettledError
@@ -26,10 +27,10 @@ def explain(error: Exception) -> int:
             say(f"inferplan: {_usage(error)}")
             return BAD_INPUT
         case OperationError() | RehearsalError():
-            say(f"inferplan: {error}")
+            say(f"inferplan: {error}{further_pages(str(error))}")
             return next(code for kind, code in codes.items() if isinstance(error, kind))
         case InvalidStack():
-            say(str(error))
+            say(f"{error}{further_pages(str(error))}")
             return BAD_INPUT
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             say(

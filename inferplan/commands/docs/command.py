@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.markdown import Markdown
 
+from inferplan.commands.docs.messages import messages
 from inferplan.commands.docs.pages import Section, anchor, pages, search, sections
 from inferplan.commands.screen import results, show, table
 from inferplan.errors import RequestError
@@ -22,12 +23,12 @@ def command(
         typer.Argument(
             metavar="[PAGE|WORD...]",
             show_default=False,
-            help="A page such as gateway, a section such as gateway#keys, or words to search for.",
+            help="A page such as gateway, a section such as gateway#keys, words to search for, or a message in quotes.",
         ),
     ] = None,
 ) -> None:
     """Print a page of the documentation, or list the sections that have all WORDs; without an
-    argument, list the pages.
+    argument, list the pages. A message that was printed is answered with its cause and remedy.
 
     Example: inferplan docs rotate key
     """
@@ -46,6 +47,11 @@ def command(
     if name in (REFERENCE, *by_name):
         text = reference() if name == REFERENCE else by_name[name].read_text(encoding="utf-8")
         _print(_section(name, text, heading) if heading else text)
+        return
+    if rows := [each for each in messages() if each.is_in(" ".join(words))]:
+        for each in rows:
+            _print(f"**{', '.join(each.texts)}**\n\n{each.cause} {each.remedy}")
+            show(f"More: inferplan docs {each.page}")
         return
     matches = search(words)
     if not matches:
