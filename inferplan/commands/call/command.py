@@ -11,7 +11,16 @@ from inferplan.client.connection import answer
 from inferplan.client.local_gateway.gateway import reachable_contract
 from inferplan.client.messages import ANSWER, printable
 from inferplan.client.target import caller, check_reachable, target
-from inferplan.commands.arguments import Gateway, MaxTokens, Model, Protocol, Route, StackOption
+from inferplan.commands.arguments import (
+    Gateway,
+    MaxTokens,
+    Model,
+    Protocol,
+    Route,
+    StackOption,
+    json_option,
+)
+from inferplan.commands.screen import show_json
 from inferplan.errors import RequestError
 from inferplan.workspace.workspace import open_workspace
 
@@ -34,6 +43,13 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     path: Route = None,
     max_tokens: MaxTokens = 256,
     timeout: Annotated[float, typer.Option(min=1, help="Read timeout in seconds.")] = 300,
+    as_json: Annotated[
+        bool,
+        json_option(
+            "Print model, consumer, url, and each kind of text (answer, reasoning ...) as JSON at the"
+            " end."
+        ),
+    ] = False,
 ) -> None:
     """Send PROMPT to MODEL through the gateway of a stack and print the answer as it arrives;
     reasoning and tool calls on standard error.
@@ -54,11 +70,18 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
         check_reachable(workspace, gateway)
     who = caller(workspace, aim.endpoint, consumer)
     text = sys.stdin.read() if prompt == "-" else prompt
+    parts = answer(
+        aim, who, text, max_tokens=max_tokens, silence_seconds=timeout, stack=workspace.typed
+    )
+    if as_json:
+        texts: dict[str, str] = {ANSWER: ""}
+        for part in parts:
+            texts[part.kind] = texts.get(part.kind, "") + part.text
+        show_json({"model": model, "consumer": who.consumer, "url": aim.url, **texts})
+        return
     stream, ended = sys.stdout, True
     try:
-        for part in answer(
-            aim, who, text, max_tokens=max_tokens, silence_seconds=timeout, stack=workspace.typed
-        ):
+        for part in parts:
             # What is not the answer goes to standard error, so that a script reads the answer
             # alone.
             piece, before = printable(part.text), stream

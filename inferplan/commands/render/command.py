@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from inferplan.commands.arguments import Stack
+from inferplan.commands.arguments import Stack, json_option
 from inferplan.commands.render.manifests import manifests_of
 from inferplan.commands.render.write import write_manifests
-from inferplan.commands.screen import note, say
+from inferplan.commands.screen import note, say, show_json
 from inferplan.commands.up.command import check_policies
 from inferplan.errors import RequestError
 from inferplan.planning.notes import program_notes
@@ -31,6 +31,13 @@ def command(
     secret_store: Annotated[
         str | None, typer.Option(help="Write ExternalSecrets that read this ClusterSecretStore.")
     ] = None,
+    as_json: Annotated[
+        bool,
+        json_option(
+            "Print folder, files, changed, the secrets that must exist (namespace, name, keys) and"
+            " what is not rendered as JSON."
+        ),
+    ] = False,
 ) -> None:
     """Write the objects of STACK as manifests in the order of their dependencies. The policy pack
     judges them first; secrets are references.
@@ -48,6 +55,22 @@ def command(
     manifests = manifests_of(recording, namespace, secret_store=secret_store)
     changed = write_manifests(manifests, to)
     note(program_notes(recording))
+    note(map(str, required_secrets(recording, namespace)))
+    if as_json:
+        missing = manifests.secrets if secret_store is None else ()
+        show_json(
+            {
+                "folder": str(to),
+                "files": list(manifests.files),
+                "changed": list(changed),
+                "secrets": [
+                    {"namespace": each.namespace, "name": each.name, "keys": list(each.keys)}
+                    for each in missing
+                ],
+                "notRendered": list(manifests.others),
+            }
+        )
+        return
     print(f"{short_path(to)}: {len(manifests.files)} files, {len(changed)} changed")
     if manifests.secrets and secret_store is None:
         print("these Secrets of the stack must exist in the cluster:")
@@ -71,6 +94,5 @@ def command(
             f"{len(manifests.secrets)} Secrets are ExternalSecrets of the ClusterSecretStore"
             f" {secret_store}"
         )
-    note(map(str, required_secrets(recording, namespace)))
     if manifests.others:
         say(f"not rendered, deploy them with Pulumi: {', '.join(manifests.others)}")

@@ -8,7 +8,16 @@ import typer
 
 from inferplan.client.local_gateway.gateway import reachable_contract
 from inferplan.client.target import KEY_VARIABLE, consumer_of, derived, target
-from inferplan.commands.arguments import Gateway, MaxTokens, Model, Protocol, Route, StackOption
+from inferplan.commands.arguments import (
+    Gateway,
+    MaxTokens,
+    Model,
+    Protocol,
+    Route,
+    StackOption,
+    json_option,
+)
+from inferplan.commands.screen import show_json
 from inferplan.commands.snippet.snippet import languages, snippet
 from inferplan.workspace.workspace import open_workspace
 
@@ -46,6 +55,13 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     show_key: Annotated[
         bool, typer.Option("--show-key", help="Print the consumer's key before the code.")
     ] = False,
+    as_json: Annotated[
+        bool,
+        json_option(
+            "Print model, consumer, url, protocol, language, keyVariable, code, and key with"
+            " --show-key, as JSON."
+        ),
+    ] = False,
 ) -> None:
     """Print code that calls MODEL through the gateway of a stack; it reads the key from
     $INFERPLAN_API_KEY.
@@ -68,6 +84,19 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     who = consumer_of(workspace, aim.endpoint, consumer)
     language = language or languages(aim)[0]
     code = snippet(aim, language, prompt, max_tokens=max_tokens)
+    if as_json:
+        document = {
+            "model": model,
+            "consumer": who,
+            "url": aim.url,
+            "protocol": aim.kind,
+            "language": language,
+            "keyVariable": KEY_VARIABLE,
+            "code": code,
+        }
+        shown = {"key": derived(workspace, who).key} if show_key else {}
+        show_json(document | shown)
+        return
     comment = "//" if language in ("javascript", "cpp") else "#"
     if show_key:
         print(f"{comment} export {KEY_VARIABLE}={derived(workspace, who).key}")

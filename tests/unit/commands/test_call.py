@@ -57,7 +57,7 @@ def call(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("INFERPLAN_API_KEY", "ipk_canary")
 
-    def run(sent: bytes) -> tuple[int, str, str, bytes]:
+    def run(sent: bytes, *options: str) -> tuple[int, str, str, bytes]:
         received = []
         with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -85,6 +85,7 @@ def call(monkeypatch, capsys):
                         "local",
                         "--gateway",
                         f"http://127.0.0.1:{server.getsockname()[1]}",
+                        *options,
                     )
                 )
             # Pytest.raises would keep its frames, and with them the connection that the server
@@ -191,3 +192,20 @@ def test_a_redirect_is_named_and_the_key_goes_nowhere(call):
     )
     assert "abc" not in message
     assert received.count(b"POST ") == 1
+
+
+def test_json_has_the_answer_apart_from_what_else_the_model_says(call):
+    sent = _events(_delta(reasoning_content="six times seven"), HELLO, _delta("stop"))
+    code, out, err, _ = call(sent, "--json")
+    document = json.loads(out)
+    assert code == 0, err
+    assert (document["answer"], document["reasoning"]) == ("Hello", "six times seven")
+    assert (document["model"], "ipk_canary" in out) == ("llama-3-8b", False)
+
+
+def test_json_of_a_cut_answer_prints_no_document(call):
+    code, out, err, _ = call(
+        _chunked('data: {"choices": [{"delta": {"content": "Hel"}}]}'), "--json"
+    )
+    assert (code, out) == (1, "")
+    assert "broke off" in err

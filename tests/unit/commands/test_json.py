@@ -87,6 +87,47 @@ def test_preheat_prints_what_each_preheat_would_do(document):
     assert any(line.startswith("directory") for line in preheat["lines"])
 
 
+def test_snippet_prints_the_code_with_what_it_needs(document):
+    code, snippet = document(
+        "snippet", "llama-3-8b", "--stack", "local", "--language", "python",
+        "--gateway", "http://127.0.0.1:8080",
+    )  # fmt: skip
+    assert (code, snippet["language"], snippet["keyVariable"]) == (
+        0,
+        "python",
+        "INFERPLAN_API_KEY",
+    )
+    assert "INFERPLAN_API_KEY" in snippet["code"]
+    assert snippet["url"].startswith("http://127.0.0.1:8080")
+    assert "key" not in snippet
+
+
+def test_render_lists_its_files_and_the_secrets_that_must_exist(document, tmp_path):
+    folder = tmp_path / "manifests"
+    code, rendered = document("render", "local", "--to", str(folder))
+    assert code == 0
+    assert set(rendered["files"]) == {
+        each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()
+    }
+    assert rendered["changed"]
+    assert all(each["keys"] and each["namespace"] for each in rendered["secrets"])
+    assert document("render", "local", "--to", str(folder))[1]["changed"] == []
+
+
+def test_simulate_prints_what_its_table_says(document, tmp_path):
+    text = (PROJECT / "stacks" / "Pulumi.local.yaml").read_text()
+    traffic = "traffic: {requestsPerSecond: 1, inputTokens: 500, outputTokens: 100}"
+    stack = tmp_path / "Pulumi.busy.yaml"
+    stack.write_text(
+        text.replace("      replicas: 2\n", f"      replicas: 2\n      {traffic}\n", 1)
+    )
+    code, outcome = document("simulate", "llama-3-8b", "--stack", str(stack))
+    assert (code, outcome["model"], outcome["broken"]) == (0, "llama-3-8b", None)
+    assert (outcome["mostReady"], outcome["requests"]) == (2, 3600)
+    assert outcome["timeline"] == [{"second": 0.0, "ready": 2}]
+    assert outcome["replicaHours"] == pytest.approx(2)
+
+
 def test_down_says_what_was_removed(document):
     assert document("down", "local", "--engine", "rehearsal") == (
         0,
