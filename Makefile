@@ -62,6 +62,7 @@ bench: setup-tests
 
 docs: setup
 	@.venv/bin/uv pip install --quiet --require-hashes --no-deps -r .ci/site.lock
+	@.venv/bin/python .ci/manual.py
 	@.venv/bin/python .ci/site.py
 
 # The same commit gives the same bytes on any machine: hatchling writes times of SOURCE_DATE_EPOCH, fixed modes and a fixed order.

@@ -24,8 +24,18 @@ _LINK = re.compile(r"(!?\[[^\]]*\])\((?!https?:|#|mailto:)([^)\s#]+)(#[^)\s]*)?\
 def options() -> str:
     """Return the page of every command's options, from the commands themselves."""
     lines = ["# Options of every command"]
-    for name, (_, text) in COMMANDS.items():
-        lines += ["", f"## {name}", "", text, "", "| option | meaning |", "|---|---|"]
+    for name, (_, text, example) in COMMANDS.items():
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            text,
+            "",
+            f"Example: `{example}`",
+            "",
+            "| option | meaning |",
+            "|---|---|",
+        ]
         for each in load(name).params:
             names = ", ".join(f"`{option}`" for option in (*each.opts, *each.secondary_opts))
             meaning = (getattr(each, "help", None) or "").replace("|", "\\|").replace("\n", " ")

@@ -29,10 +29,10 @@ from inferplan.commands.failures import (
 )
 from inferplan.tables import table
 
-COMMANDS: dict[str, tuple[str, str]] = {
+COMMANDS: dict[str, tuple[str, str, str]] = {
     name: tuple(row) for name, row in table("commands/commands.toml").items()
 }
-"""Each sub-command by name: its module, and its help text."""
+"""Each sub-command by name: its module, its help text, and an example."""
 COLLECTOR = (100_000, 20, 100)
 """Thresholds of the garbage collector. A loaded stack lives until the end; collecting it again and
 again took a twelfth of `plan` (2026-11).
@@ -62,7 +62,8 @@ class _LazyGroup(TyperGroup):
 def load(name: str) -> Any:
     """Return the command `name` with its options."""
     alone = typer.Typer(add_completion=False, context_settings=_HELP_OPTIONS)
-    alone.command(name)(import_module(COMMANDS[name][0]).command)
+    module, _, example = COMMANDS[name]
+    alone.command(name, epilog=f"Example: {example}")(import_module(module).command)
     return typer.main.get_command(alone)
 
 
@@ -98,7 +99,7 @@ def _app() -> typer.Typer:
         cls=_LazyGroup, pretty_exceptions_enable=False, help=_HELP, context_settings=_HELP_OPTIONS
     )
     app.callback()(_options)
-    for name, (_, text) in COMMANDS.items():
+    for name, (_, text, _) in COMMANDS.items():
         app.command(name, help=text)(_listed)
     return app
 

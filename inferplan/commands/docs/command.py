@@ -29,8 +29,6 @@ def command(
 ) -> None:
     """Print a page of the documentation, or list the sections that have all WORDs; without an
     argument, list the pages. A message that was printed is answered with its cause and remedy.
-
-    Example: inferplan docs rotate key
     """
     by_name = pages()
     if not words:

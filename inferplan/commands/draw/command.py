@@ -49,8 +49,6 @@ def command(
 ) -> None:  # fmt: skip
     """Draw pools, nodes, models, stores, gateway and consumers of STACK, with the monthly cost.
     Needs no cluster, except with --live.
-
-    Example: inferplan draw prod --against main --html map.html
     """
     if live and against:
         raise RequestError(

@@ -33,8 +33,6 @@ def command(
     """Explain a key of stack files: meaning, type, default, example, and the keys below it. Or say
     whether inferplan supports WORD, since when, and what to write instead. Without an argument,
     list all topics.
-
-    Example: inferplan explain nodePools.size.max
     """
     word = " ".join(words or [])
     keys = explain(word) if is_section(word) else []

@@ -30,7 +30,7 @@ def add(monkeypatch):
         module = ModuleType("try_module")
         vars(module)["command"] = function
         monkeypatch.setitem(sys.modules, "try_module", module)
-        monkeypatch.setitem(main.COMMANDS, "try", ("try_module", "Try."))
+        monkeypatch.setitem(main.COMMANDS, "try", ("try_module", "Try.", "inferplan try"))
 
     return register
 
@@ -42,7 +42,7 @@ def exit_code(*arguments: str) -> int:
 
 
 def test_every_listed_command_can_be_loaded_and_explains_itself(capsys):
-    for name, (_, text) in main.COMMANDS.items():
+    for name, (_, text, _) in main.COMMANDS.items():
         assert exit_code(name, "--help") == 0
         assert capsys.readouterr().out
         assert text.endswith(".")
@@ -236,7 +236,9 @@ def test_a_locale_that_cannot_draw_tables_gets_them_all_the_same():
         "import sys; from inferplan.commands import main; sys.modules['draw'] = sys; sys.command ="
         " lambda: print('\u2500 pools')"
     )
-    script = f"{draws}; main.COMMANDS['draw'] = ('draw', 'Draw.'); main.run(['draw'])"
+    script = (
+        f"{draws}; main.COMMANDS['draw'] = ('draw', 'Draw.', 'inferplan draw'); main.run(['draw'])"
+    )
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -7,28 +7,34 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from inferplan.commands.main import COMMANDS
+from inferplan.commands.main import COMMANDS, load
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture(scope="module")
-def build():
-    """The module .ci/site.py, which no package contains."""
-    spec = importlib.util.spec_from_file_location("site_of_docs", ROOT / ".ci" / "site.py")
+def _script(name: str) -> Any:
+    """The module .ci/NAME.py, which no package contains."""
+    spec = importlib.util.spec_from_file_location(f"{name}_of_docs", ROOT / ".ci" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def build():
+    return _script("site")
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +95,25 @@ def test_the_generator_accepts_every_page_and_loads_nothing(build, pages, tmp_pa
     assert (tmp_path / "site" / "llms.txt").is_file()
     assert "engines/vllm.html" in (tmp_path / "site" / "gateway.html").read_text()
     assert "drainSeconds" in (tmp_path / "site" / "search.json").read_text()
+
+
+def test_the_manual_page_is_that_of_the_commands():
+    page = ROOT / "docs" / "inferplan.1"
+    assert page.read_text() == _script("manual").manual(), "run python .ci/manual.py"
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff on PATH")
+def test_groff_shows_the_manual_page_without_a_warning():
+    command = ["groff", "-man", "-Tutf8", "-ww", str(ROOT / "docs" / "inferplan.1")]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert not shown.stderr
+    assert "--against" in re.sub(r"\x1b\[[0-9;]*m|.\x08", "", shown.stdout)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_of_a_command_is_accepted(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    program, command, *words = shlex.split(COMMANDS[name][2].partition(" > ")[0])
+    assert (program, command) == ("inferplan", name)
+    context = load(name).make_context(name, words)
+    assert context.command.name == name
