@@ -75,12 +75,12 @@ def pairs() -> Iterator[tuple[str, list[dict[str, Any]], list[dict[str, Any]]]]:
         [*services, *(_deployment(index, image) for index in range(150))]
         for image in ("vllm/vllm-openai:v0.11.0", "vllm/vllm-openai:v0.11.1")
     ]
-    yield "150 Deployments with another image", *sides
+    yield "150 Deployments with another image", sides[0], sides[1]
     maps = [
         [_map(index, "x" * 2000 if index % 10 else text) for index in range(4_000)]
         for text in ("old", "new")
     ]
-    yield "4,000 ConfigMaps, one in ten another", *maps
+    yield "4,000 ConfigMaps, one in ten another", maps[0], maps[1]
 
 
 def figures() -> Iterator[Result]:
