@@ -55,7 +55,8 @@ def is_known(stream: IO[bytes], name: str) -> bool:
 def runs_code(stream: IO[bytes], size: int) -> bool:
     """True if loading the file can run code that it contains. `stream` is at the start of its `size` bytes."""
     start = stream.read(_START)
-    if _CONTAINER.match(start) or zipfile.is_zipfile(stream):
+    # The end of an archive has this mark, and a small file was read whole.
+    if _CONTAINER.match(start) or ((size > len(start) or b"PK\x05\x06" in start) and zipfile.is_zipfile(stream)):
         return True
     for magic, decompressor in _COMPRESSIONS:
         if magic.match(start):
