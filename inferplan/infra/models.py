@@ -149,6 +149,7 @@ class Models:
 def _routed(name: str, spec: ModelSpec, site: Site, endpoint: Endpoint) -> RoutedModel:
     return RoutedModel(
         name=name,
+        names=list(dict.fromkeys((endpoint.served_names[0], *site.public_names))),
         namespace=site.namespace,
         pods=answering(name),
         port=endpoint.protocols[0].port,

@@ -46,10 +46,12 @@ class RoutedModel:
     """The model behind a router: the labels and the port of the pods that serve it, and the keys that
     they accept, each with a mark that changes with the key.
 
-    A request may take `drain_seconds`, and the pods need `start_seconds` until they are ready.
+    `names` are those that calls may have as `model`, the server's own first. A request may take
+    `drain_seconds`, and the pods need `start_seconds` until they are ready.
     """
 
     name: str
+    names: Sequence[str]
     namespace: pulumi.Input[str]
     pods: Mapping[str, str]
     port: int
@@ -136,6 +138,8 @@ def router_args(spec: RouterSpec, model: RoutedModel) -> list[str]:
     """Return the arguments of smg, in a fixed order, so that an unchanged router shows no change."""
     length = spec.prefix_token_count
     prefix = [] if length is None else [f"--prefix-token-count={length}"]
+    # smg reads the first of the names that a server lists, and calls the server by it.
+    own, *others = model.names
     # smg checks the key of each call, and reads the model's names with its own.
     next_key = [f"--tenant-api-key=next:$({_NEXT_KEY})"] if len(model.keys) > 1 else []
     return [
@@ -150,6 +154,7 @@ def router_args(spec: RouterSpec, model: RoutedModel) -> list[str]:
         "--service-discovery-namespace=$(POD_NAMESPACE)",
         f"--api-key=$({_KEY})",
         *next_key,
+        *(f"--model-alias={each}={own}" for each in others),
         f"--prometheus-port={METRICS_PORT}",
         f"--health-check-port={_PROBE_PORT}",
         f"--shutdown-grace-period-secs={model.drain_seconds}",

@@ -56,6 +56,11 @@ class OpenAiModel(ShardedModel, ReviewedCode):
     def routed_by(self) -> RouterSpec | None:
         return self.router
 
+    @property
+    def adapter_names(self) -> tuple[str, ...]:
+        """The names of all adapters."""
+        return ()
+
     def router_at(self, model: str) -> RouterAddress | None:
         """Return where the router of this model is found, which is called `model`."""
         return None if self.router is None else router_address(model)
@@ -95,6 +100,13 @@ class OpenAiModel(ShardedModel, ReviewedCode):
             yield FieldError(
                 f"A router chooses by the prompt, and this model takes none: {self.why_no_prompts}."
                 " Remove router.",
+                "router",
+            )
+        if self.router is not None and self.adapter_names:
+            yield FieldError(
+                "A router knows one model for each server, and answers 404 to the names of adapters"
+                f" ({', '.join(self.adapter_names)}). Remove router, or serve the adapters by a"
+                " model of their own.",
                 "router",
             )
         if self.router is not None and self.min_replicas == 0 and self.scaling is not None:

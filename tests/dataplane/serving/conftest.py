@@ -36,3 +36,8 @@ def client_environment():
 @pytest.fixture(scope="session")
 def vllm_environment():
     return _environment("full/vllm")
+
+
+@pytest.fixture(scope="session")
+def router_environment():
+    return _environment("router")

@@ -6,20 +6,28 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.patience import PATIENCE_SECONDS
+
+_MODELS = {
+    "object": "list",
+    "data": [{"id": name, "object": "model", "owned_by": "vllm"} for name in ("chat", "polite")],
+}
 
 
 class OpenAiDouble:
     """Serves on a free loopback port from threads of its own. `bodies` holds what was asked; a
     prompt "fail" ends in an error event.
 
-    After the first event of an answer it waits for `go_on`, which is set unless a test clears it.
+    After the first event of an answer it waits for `go_on`, which is set unless a test clears it. With
+    `keys`, calls below /v1 need one of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *keys: str) -> None:
+        self.keys = keys
         self.bodies: list[dict[str, Any]] = []
         self.go_on = threading.Event()
         self.go_on.set()
@@ -37,7 +45,12 @@ class OpenAiDouble:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
+            def do_GET(self) -> None:
+                _describe(self, double.keys)
+
             def do_POST(self) -> None:
+                if _denied(self, double.keys):
+                    return
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 double.bodies.append(body)
                 if "messages" not in body:
@@ -57,6 +70,29 @@ class OpenAiDouble:
                 """Says nothing: a test's output is its own."""
 
         return Handler
+
+
+def _denied(handler: BaseHTTPRequestHandler, keys: Sequence[str]) -> bool:
+    given = handler.headers.get("Authorization", "").removeprefix("Bearer ")
+    if denied := bool(keys) and given not in keys:
+        handler.send_error(401)
+    return denied
+
+
+def _describe(handler: BaseHTTPRequestHandler, keys: Sequence[str]) -> None:
+    """Answer as vLLM does to those who ask about it."""
+    if handler.path.startswith("/v1/") and _denied(handler, keys):
+        return
+    answers = {"/health": {}, "/v1/models": _MODELS, "/version": {"version": "0.33.0"}}
+    if handler.path not in answers:
+        handler.send_error(404)
+        return
+    text = json.dumps(answers[handler.path]).encode()
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", str(len(text)))
+    handler.end_headers()
+    handler.wfile.write(text)
 
 
 def _events(body: dict[str, Any]) -> list[Any]:

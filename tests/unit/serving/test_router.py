@@ -23,6 +23,7 @@ ROUTER = {"app.kubernetes.io/component": "router", "app.kubernetes.io/instance":
 
 ROUTED = RoutedModel(
     name="chat",
+    names=("chat", "gpt-4o"),
     namespace="inference",
     pods=answering("chat"),
     port=8000,
@@ -123,6 +124,7 @@ def test_two_pods_stay_while_nodes_drain_and_a_change_of_keys_restarts_them():
 def test_no_argument_has_a_key():
     arguments = router_args(RouterSpec(), ROTATING)
     keys = [each for each in arguments if "key" in each]
+    assert "--model-alias=gpt-4o=chat" in arguments
     assert keys == ["--api-key=$(ROUTER_KEY)", "--tenant-api-key=next:$(NEXT_KEY)"]
 
 
@@ -132,6 +134,7 @@ def test_no_argument_has_a_key():
         ({"router": {}, "replicas": {"min": 0, "max": 2}}, "Use min: 1"),
         ({"router": {}, "task": "embed"}, "its task is embed"),
         ({"router": {"policy": "cacheAware"}}, "prefix_hash"),
+        ({"router": {}, "loraAdapters": {"polite": "a/polite"}}, "names of adapters \\(polite\\)"),
     ],
 )
 def test_a_router_that_could_not_work_is_an_error(written, words):

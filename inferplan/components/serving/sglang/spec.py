@@ -78,6 +78,10 @@ class SglangSpec(OpenAiModel):
     """Further arguments as SGLang spells them. Arguments that a field sets are rejected."""
 
     @property
+    def adapter_names(self) -> tuple[str, ...]:
+        return tuple(self.lora_adapters)
+
+    @property
     def usable_share(self) -> float:
         return self.mem_fraction_static or self.device_share
 
