@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferplan.components.preheat.spec import artifact_job
-from inferplan.components.serving.model_parts import PlacedModel
+from inferplan.components.router.spec import router_address
+from inferplan.components.serving.model_parts import PlacedModel, PodModel
 from inferplan.kube.names import (
     COMPONENT_LABEL,
     FAKE_NODE,
@@ -89,7 +90,7 @@ def models(
             ready=ready,
             wanted=wanted,
             endpoint=contract.address(name),
-            reason=reason,
+            reason=reason or without_router(name, spec, deployments),
             range="" if spec.scaling is None else f"{spec.min_replicas} to {spec.max_replicas}",
             server=servers_of(name, servers),
         )
@@ -107,6 +108,14 @@ def server_kind(pods: list[Any], nodes: Mapping[str, Any], on_fake_nodes: str) -
         is_stub = not images.isdisjoint(annotation(node, STUB_IMAGES).split())
         kinds.add(on_fake_nodes if annotation(node, FAKE_NODE) else "stub" if is_stub else "real")
     return ", ".join(sorted(kinds))
+
+
+def without_router(name: str, spec: PodModel, deployments: Mapping[str, Any]) -> str:
+    """Return how the gateway calls a model while no pod of its router is ready, "" otherwise."""
+    router = deployments.get(router_address(name).host, {})
+    if spec.routed_by is None or router.get("status", {}).get("readyReplicas", 0):
+        return ""
+    return "no router pod is ready, so the gateway calls a replica at random"
 
 
 def _wanted(spec: PlacedModel, deployment: Any, ready: int) -> int:

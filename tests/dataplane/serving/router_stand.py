@@ -70,7 +70,8 @@ class RouterProcess:
             self.process.wait(DRAIN_SECONDS)
 
 
-def _routed(keys: Sequence[str]) -> RoutedModel:
+def routed(keys: Sequence[str]) -> RoutedModel:
+    """A model whose server accepts `keys`."""
     refs = {SecretRef(name="chat-server-key", key=f"key-{each}"): each for each in keys}
     return RoutedModel(
         name="chat",
@@ -85,9 +86,12 @@ def _routed(keys: Sequence[str]) -> RoutedModel:
     )
 
 
-def _local(arguments: Sequence[str], changed: Mapping[str, str]) -> Iterator[str]:
-    """Yield `arguments` without those that find pods, and with other ports."""
-    skipped = ("--service-discovery", "--selector", "--host=", "name=")
+def _local(arguments: Sequence[str], changed: Mapping[str, str], *, finds: bool) -> Iterator[str]:
+    """Yield `arguments` with other ports, and unless it `finds` pods without those about pods."""
+    pods = (
+        ("--service-discovery-port",) if finds else ("--service-discovery", "--selector", "name=")
+    )
+    skipped = ("--host=", *pods)
     for each in arguments:
         if not each.startswith(skipped):
             option = each.partition("=")[0]
@@ -101,27 +105,36 @@ def router(
     servers: Sequence[int],
     *keys: str,
     spec: RouterSpec = _DEFAULT,
+    finding: tuple[Path, str] | None = None,
 ) -> Iterator[RouterProcess]:
-    """Run the router of `spec` in front of the `servers` at these ports, ready or not."""
+    """Run the router of `spec` in front of the `servers` at these ports, ready or not. With a
+    kubeconfig and a namespace for `finding`, it finds pods there, all at the first of these ports.
+    """
     port, probes, metrics = free_port(), free_port(), free_port()
     changed = {
         "--port": str(port),
         "--health-check-port": str(probes),
         "--prometheus-port": str(metrics),
     }
-    arguments = [*_local(router_args(spec, _routed(keys)), changed)]
+    arguments = [*_local(router_args(spec, routed(keys)), changed, finds=finding is not None)]
     for name, value in zip(("$(ROUTER_KEY)", "$(NEXT_KEY)"), keys, strict=False):
         arguments = [each.replace(name, value) for each in arguments]
-    urls = [f"http://127.0.0.1:{each}" for each in servers]
+    workers = ["--worker-urls", *(f"http://127.0.0.1:{each}" for each in servers)]
+    environ = {"PATH": os.environ["PATH"], "HOME": str(directory), "HF_HUB_OFFLINE": "1"}
+    if finding is not None:
+        kubeconfig, namespace = finding
+        environ["KUBECONFIG"] = str(kubeconfig)
+        arguments = [each.replace("$(POD_NAMESPACE)", namespace) for each in arguments]
+        workers = [f"--service-discovery-port={servers[0]}"]
     log = directory / f"router-{port}.log"
     with log.open("wb") as stream:
         process = subprocess.Popen(
             [
                 str(environment.python),
                 *("-m", "smg.launch_router", *arguments, "--host=127.0.0.1"),
-                *("--worker-urls", *urls),
+                *workers,
             ],
-            env={"PATH": os.environ["PATH"], "HOME": str(directory), "HF_HUB_OFFLINE": "1"},
+            env=environ,
             stdout=stream,
             stderr=subprocess.STDOUT,
         )
