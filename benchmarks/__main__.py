@@ -33,8 +33,8 @@ BENCHMARKS = (
     "scale",
 )
 COMMAND = [sys.executable, "-m", "benchmarks"]
-# Takes minutes, so it runs only on request.
-ON_REQUEST = ("preheat_small_files",)
+# These take minutes, so they run only on request.
+ON_REQUEST = ("preheat_small_files", "router")
 # The time in which a benchmark stops what it started, for example a cluster.
 _STOP_SECONDS = 120
 

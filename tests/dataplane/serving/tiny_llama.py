@@ -1,5 +1,7 @@
 """Writes a tiny Llama with random weights and a tokenizer of single bytes: `python tiny_llama.py
-DIRECTORY`, in vLLM's environment.
+DIRECTORY [SIZES]`, in vLLM's environment.
+
+`SIZES` are settings of the model as JSON that replace those below.
 
 What it says means nothing; that it is loaded, batched and streamed like any other is the point.
 """
@@ -63,22 +65,26 @@ def tokenizer() -> dict[str, object]:
     }
 
 
-def write(directory: Path) -> None:
+def write(directory: Path, **sizes: int) -> None:
     """Writes configuration, weights and tokenizer below `directory`."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(7)
     size = len(SPECIAL) + 256
+    # vLLM's attention on CPUs knows heads of 32 and wider (0.32.0).
+    shape = {
+        "hidden_size": WIDTH,
+        "intermediate_size": 128,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 512,
+        **sizes,
+    }
     config = LlamaConfig(
         vocab_size=size,
-        # vLLM's attention on CPUs knows heads of 32 and wider (0.32.0).
-        hidden_size=WIDTH,
-        intermediate_size=128,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
+        **shape,
         bos_token_id=0,
         eos_token_id=1,
         pad_token_id=None,
@@ -89,7 +95,7 @@ def write(directory: Path) -> None:
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "chat_template": TEMPLATE,
-        "model_max_length": 512,
+        "model_max_length": shape["max_position_embeddings"],
         **names,
     }
     (directory / "tokenizer.json").write_text(json.dumps(tokenizer()), encoding="utf-8")
@@ -122,4 +128,4 @@ def _write_adapter(directory: Path, torch: Any) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write(Path(sys.argv[1]), **json.loads(sys.argv[2] if len(sys.argv) > 2 else "{}"))
