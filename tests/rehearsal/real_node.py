@@ -21,6 +21,8 @@ from inferplan.rehearsal.cluster.components import NODE
 from inferplan.rehearsal.cluster.processes import running
 from inferplan.rehearsal.cluster.record import cluster_directory
 from inferplan.rehearsal.node import node
+from inferplan.rehearsal.toolchain.build import ensure_source
+from inferplan.rehearsal.toolchain.pins import KUBELET
 from inferplan.stackfile.reader import read_stack
 from tests.patience import PATIENCE_SECONDS
 
@@ -48,6 +50,16 @@ class Lane:
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return run(self.state, *arguments, check=check)
+
+    def kubectl(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start kubectl of the node's version, with both outputs in one stream."""
+        program = ensure_source(KUBELET) / "kubectl"
+        return subprocess.Popen(
+            [str(program), "--kubeconfig", str(self.directory / "kubeconfig"), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def answers(self) -> bool:
         done = self.run("call", "tiny", "hello", "--stack", str(self.stack), check=False)

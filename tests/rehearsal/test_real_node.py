@@ -25,6 +25,7 @@ from tests.rehearsal.real_node import REASON, ROOT, Lane, memory_of, processes_o
 
 PROGRAMS = ("containerd", "kubelet", "kube-proxy", "coredns")
 PODS = "/api/v1/namespaces/inference/pods"
+GATEWAYS = "app.kubernetes.io/component=gateway"
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(bool(REASON), reason=REASON or "a real node"),
@@ -66,7 +67,7 @@ def test_the_node_is_small_starts_in_seconds_and_listens_inside_its_network(real
         assert not ports & {53, 10250, 10256}
 
 
-def test_a_rotation_and_evictions_of_gateway_pods_lose_no_call(real_node: Lane, tmp_path):
+def test_a_rotation_and_a_drain_lose_no_call(real_node: Lane, tmp_path):
     log = tmp_path / "load.json"
     port = real_node.url.rpartition(":")[2]
     load = subprocess.Popen(
@@ -79,11 +80,10 @@ def test_a_rotation_and_evictions_of_gateway_pods_lose_no_call(real_node: Lane, 
     assert "keys: [2, 1]" in stack.read_text()
     real_node.run("up", str(stack), "--node", "real")
 
-    # As kubectl drain does, one pod after the other, under the disruption budget.
     cluster = start("cpu")
 
     def gateways() -> dict[str, bool]:
-        items = cluster.get(f"{PODS}?labelSelector=app.kubernetes.io/component=gateway")["items"]
+        items = cluster.get(f"{PODS}?labelSelector={GATEWAYS}")["items"]
         return {
             each["metadata"]["name"]: is_true(each, "Ready")
             for each in items
@@ -91,21 +91,52 @@ def test_a_rotation_and_evictions_of_gateway_pods_lose_no_call(real_node: Lane, 
         }
 
     until(lambda: list(gateways().values()) == [True, True])
-    for name in gateways():
-        eviction = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": name, "namespace": "inference"},
-        }
-        cluster.api().request("POST", f"{PODS}/{name}/eviction", eviction)
-        until(
-            lambda name=name: name not in (now := gateways()) and list(now.values()) == [True] * 2
-        )
+    old = set(gateways())
+    options = ("--pod-selector", GATEWAYS, "--delete-emptydir-data", "--ignore-daemonsets")
+    with real_node.kubectl("drain", node.NAME, *options) as drain:
+        # One pod is left, and its disruption budget keeps it while the node is cordoned.
+        until(lambda: sorted(gateways().values()) == [False, True])
+        assert drain.poll() is None
+        with real_node.kubectl("uncordon", node.NAME):
+            pass
+        printed, _ = drain.communicate()
+    assert drain.returncode == 0, printed
+    until(lambda: list(gateways().values()) == [True, True])
+    assert not old & set(gateways())
     load.send_signal(signal.SIGINT)
     load.wait()
     answers = json.loads(log.read_text())
     assert answers["200"] > 20
     assert answers.keys() == {"200"}, answers
+    # The hooks of the pods that ended are no failures.
+    events = cluster.get("/api/v1/namespaces/inference/events")["items"]
+    reasons = {each["reason"] for each in events}
+    assert "Killing" in reasons
+    assert "FailedPreStopHook" not in reasons
+
+
+def test_logs_exec_and_port_forward_reach_the_pods(real_node: Lane):
+    inside = ("--namespace", "inference")
+    with real_node.kubectl(
+        "exec", *inside, "deployment/gateway", "--container", "nginx", "--", "nginx", "-v"
+    ) as version:
+        assert "nginx version: nginx/" in version.communicate()[0]
+    with real_node.kubectl(
+        "port-forward", *inside, "service/gateway", ":80", "--address", "127.0.0.1"
+    ) as forward:
+        assert forward.stdout is not None
+        [port] = re.findall(r"127\.0\.0\.1:(\d+)", forward.stdout.readline())
+        with pytest.raises(urllib.error.HTTPError) as denied:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models")
+        assert denied.value.code == 401
+        forward.terminate()
+
+    def logged() -> bool:
+        options = ("--selector", GATEWAYS, "--container", "nginx", "--tail", "20")
+        with real_node.kubectl("logs", *inside, *options) as lines:
+            return '"status":401' in lines.communicate()[0]
+
+    until(logged)
 
 
 def test_kills_of_its_programs_are_repaired(real_node: Lane):

@@ -45,6 +45,7 @@ _READY_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.1
 _MOST_ABSENT: Final = 10
 _GATEWAY: Final = "gateway"
+_KUBELET: Final = "kubelet"
 _MANAGER: Final = "inferplan-node"
 
 
@@ -103,9 +104,8 @@ def start(
     """
     if reason := missing():
         raise RequestError(f"--node real: {reason}")
-    kubelet, coredns = ensure_sources((KUBELET, COREDNS), progress)
-    programs = {"kubelet": kubelet / "kubelet", "kube-proxy": kubelet / "kube-proxy"}
-    programs["coredns"] = coredns / "coredns"
+    folders = ensure_sources((KUBELET, COREDNS), progress)
+    programs = {path.name: path for folder in folders for path in folder.iterdir()}
     lock = lock_file(cluster.directory)
     with disk_faults(cluster.directory), exclusive(lock, "start the node", progress):
         began = time.monotonic()
@@ -167,13 +167,14 @@ def _spawn(cluster: Cluster, programs: Mapping[str, Path]) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     cluster.volumes.mkdir(mode=0o711, exist_ok=True)
     socket.parent.mkdir(mode=0o700, exist_ok=True)
-    ports = free_ports((_GATEWAY,))
+    ports = free_ports((_GATEWAY, _KUBELET))
     values = {
         **{key: each for key, each in _TABLE.items() if isinstance(each, str)},
         **{name: str(path) for name, path in programs.items()},
         "directory": str(folder),
         "socket": str(socket),
         "kubeconfig": str(cluster.kubeconfig),
+        "pki": str(cluster.pki),
         "pause": default_image("pause"),
         "volumes": REHEARSED_VOLUMES,
         "stored": str(cluster.volumes),
@@ -184,8 +185,8 @@ def _spawn(cluster: Cluster, programs: Mapping[str, Path]) -> None:
         _weigh(group)
     for name, text in _TABLE["files"].items():
         write_atomically(folder / name, text.format_map(values).encode())
-    for name in ("kubelet", "kube-proxy"):
-        write_atomically(folder / f"{name}.json", _json(_TABLE[name], values))
+    for name, more in ((_KUBELET, {"port": ports[_KUBELET]}), ("kube-proxy", {})):
+        write_atomically(folder / f"{name}.json", _json({**_TABLE[name], **more}, values))
     (folder / "network").mkdir(exist_ok=True)
     write_atomically(folder / "network" / "10-pods.conflist", _json(_TABLE["network"], values))
     write_atomically(folder / "container.json", container_spec())
@@ -196,6 +197,11 @@ def _spawn(cluster: Cluster, programs: Mapping[str, Path]) -> None:
         {
             "listen": ["outside", "127.0.0.1", ports[_GATEWAY]],
             "connect": ["inside", str(folder / _GATEWAY), 80],
+        },
+        # For logs, exec and port-forward, whose calls the API server passes on.
+        {
+            "listen": ["outside", "127.0.0.1", ports[_KUBELET]],
+            "connect": ["inside", "127.0.0.1", ports[_KUBELET]],
         },
     ]
     plan = {
@@ -313,10 +319,15 @@ def _describe(
     cluster: Cluster, metadata: Mapping[str, Any], accelerators: Mapping[str, str]
 ) -> None:
     path, media = f"/api/v1/nodes/{NAME}", "application/merge-patch+json"
-    status = {"status": {"capacity": accelerators, "allocatable": accelerators}}
+    # The API server reaches the kubelet at the external address, a relay.
+    places = {"Hostname": NAME, "InternalIP": _TABLE["bridge"], "ExternalIP": "127.0.0.1"}
+    addresses = [{"type": each, "address": place} for each, place in places.items()]
+    parts = {"capacity": accelerators, "allocatable": accelerators, "addresses": addresses}
     with closing(cluster.api()) as api:
-        api.request("PATCH", path, {"metadata": metadata}, media=media)
-        api.request("PATCH", f"{path}/status", status, media=media)
+        # Without taints: the kubelet waits for a cloud that says the node's addresses.
+        document = {"metadata": metadata, "spec": {"taints": None}}
+        api.request("PATCH", path, document, media=media)
+        api.request("PATCH", f"{path}/status", {"status": parts}, media=media)
 
 
 def clear(directory: Path, *, keep: bool = False) -> None:
