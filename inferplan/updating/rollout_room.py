@@ -47,10 +47,10 @@ def crowded_rollouts(live: LiveCluster, namespace: str, recording: Recording) ->
         best = max(rooms, default=(0, 0))
         yield (
             f"{after['metadata']['name']}: its rollout starts a pod more, which requests"
-            f" {cpu_quantity(wanted[0])} CPU and {size_quantity(wanted[1])} of memory, and its"
-            f" {len(rooms)} nodes have at most {cpu_quantity(best[0])} CPU and"
-            f" {size_quantity(best[1])} left on one. The update waits until there is room, and old"
-            " pods answer meanwhile. Add a node, or request less."
+            f" {cpu_quantity(wanted[0])} CPU and {size_quantity(wanted[1])} of memory. Of the"
+            f" {len(rooms)} nodes that admit it, none has more than {cpu_quantity(best[0])} CPU and"
+            f" {max(best[1], 0) // 2**20}Mi left. The update waits until there is room, and old pods"
+            " answer meanwhile. Add a node, or request less."
         )
 
 

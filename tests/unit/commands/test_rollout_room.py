@@ -88,6 +88,8 @@ def test_a_rollout_without_room_for_its_surge_pod_is_named(changed, used, crowde
         assert lines[0].startswith(
             "gateway: its rollout starts a pod more, which requests 250m CPU"
         )
+        assert "Of the 1 nodes that admit it, none has more than" in lines[0]
+        assert "3968Mi left" in lines[0]
 
 
 def test_an_update_that_changes_no_pod_or_has_room_elsewhere_is_silent(changed):
