@@ -54,7 +54,10 @@ SCOPES = {
         for name in ("damaged_state", "drift", "gateway", "local_gateway", "render", "stacks")
     },
     "shared engine": {f"tests/engine/test_{name}.py" for name in ("kills", "scenarios")},
-    "real node": {f"tests/rehearsal/test_{name}.py" for name in ("real_node", "real_node_render")},
+    "real node": {
+        f"tests/rehearsal/test_{name}.py"
+        for name in ("real_node", "real_node_render", "real_node_room")
+    },
     "examples": {f"tests/rehearsal/test_{name}.py" for name in ("component_programs", "examples")},
     "shared cluster": {
         *(
