@@ -28,6 +28,7 @@ from inferplan.workspace.workspace import Workspace
 HTTP, GRPC, STATUS = "http", "grpc", "status"
 PORTS = {HTTP: PROXY, GRPC: PROXY, STATUS: PROXY}
 _PAYLOAD = Path(str(files("inferplan.components.gateway"))) / "payload"
+_SCRIPTS = "scripts"
 _MODULES = (
     "/usr/lib/nginx/modules",
     "/usr/lib64/nginx/modules",
@@ -156,7 +157,7 @@ def program(
         access_log=str(folder.parent / "logs" / "access.log"),
         error_log=str(folder.parent / "logs" / "proxy-errors.log"),
         workers=1,
-        scripts=str(_PAYLOAD),
+        scripts=_SCRIPTS,
         js_module=njs or "",
     )
     _trim(folder.parent / "logs" / "access.log")
@@ -217,6 +218,8 @@ def _prepare(binary: str, folder: Path) -> None:
     it.
     """
     (folder.parent / "logs").mkdir(exist_ok=True)
+    (folder / _SCRIPTS).unlink(missing_ok=True)
+    (folder / _SCRIPTS).symlink_to(_PAYLOAD)
     names = ("nginx.conf", "keys.conf", "runtime.conf", "resolv.conf")
     environment = {**os.environ, "PATH": f"{Path(binary).parent}:{os.environ.get('PATH', '')}"}
     command = ["sh", str(_PAYLOAD / "prepare.sh"), *(str(folder / name) for name in names)]

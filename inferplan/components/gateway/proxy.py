@@ -100,8 +100,22 @@ def proxy_config(
         "measured": measured and bool(endpoints),
     }
     return template("components/gateway/payload/nginx.conf.j2").render(
-        site=site, spec=spec, layout=layout, answers=answers, routes=routes, memory=memory
+        site=site,
+        spec=spec,
+        layout=layout,
+        answers=answers,
+        routes=routes,
+        memory=memory,
+        word=_word,
     )
+
+
+def _word(path: str) -> str:
+    """Return `path` as one word of nginx's configuration, in quotes if it needs them."""
+    if re.fullmatch(r"[\w./:-]+", path):
+        return path
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _site(

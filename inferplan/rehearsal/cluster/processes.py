@@ -91,7 +91,7 @@ def running(directory: Path) -> dict[str, list[int]]:
         component, words = _identity(pid, words)  # noqa: PLW2901 - the words that may name the directory
         if (
             component in _PROGRAMS
-            and any(f"{directory}/" in word for word in words[1:])
+            and f"{directory}/" in " ".join(words[1:])
             and exit_status(pid) is None
         ):
             pids.setdefault(component, []).append(pid)
@@ -104,8 +104,11 @@ def _identity(pid: int, words: list[str]) -> tuple[str, list[str]]:
     """
     title = next((each for each in _COMMANDS["titles"] if words[0].startswith(each)), None)
     if title is not None:
-        with suppress(OSError):
-            return _COMMANDS["titles"][title], [*words, f"{(_PROC / str(pid) / 'cwd').readlink()}/"]
+        try:
+            folder = [f"{(_PROC / str(pid) / 'cwd').readlink()}/"]
+        except OSError:  # it has ended, or this system has no /proc; the title may have the folder
+            folder = []
+        return _COMMANDS["titles"][title], [*words, *folder]
     name = Path(words[0]).name
     if name.startswith("python"):
         return next(
@@ -152,7 +155,13 @@ def _command_lines_by_ps() -> list[tuple[int, list[str]]]:
         [ps, "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=True
     )
     rows = (line.split(None, 1) for line in answer.stdout.splitlines())
-    return [(int(row[0]), row[1].split(" ")) for row in rows if len(row) == 2]
+    return [(int(row[0]), _words(row[1])) for row in rows if len(row) == 2]
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command line as ps joins them; the program's path may have spaces."""
+    program, _, options = command.partition(" -")
+    return [program, *f"-{options}".split(" ")]
 
 
 def end(directory: Path, components: Sequence[str] = _PROGRAMS) -> list[str]:

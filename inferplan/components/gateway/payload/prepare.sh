@@ -76,7 +76,7 @@ if [ $# -gt 0 ]; then
   folder=$(dirname "$runtime") load=
   : > "$folder/modules.conf"; : > "$folder/body.conf"; echo "return 200;" > "$folder/start.conf"
   if [ -n "${2:-}" ]; then load="load_module $2;"; fi
-  printf '%s pid %s/probe.pid; error_log stderr emerg; events {} http { js_import gateway from %s; server { location / { js_access gateway.read; } } }\n' \
+  printf '%s pid "%s/probe.pid"; error_log stderr emerg; events {} http { js_import gateway from %s; server { location / { js_access gateway.read; } } }\n' \
     "$load" "$folder" "$1" > "$folder/probe.conf"
   if nginx -t -q -c "$folder/probe.conf" 2> /dev/null; then
     if ! grep -q '^load_module' "$main"; then echo "$load" > "$folder/modules.conf"; fi
@@ -84,7 +84,7 @@ if [ $# -gt 0 ]; then
     whole=_whole; echo 'js_set $whole_body gateway.whole;' >> "$runtime"
     echo "js_access gateway.read;" > "$folder/body.conf"
     awk '$1 == "upstream" { print $2 }' "$runtime" > "$folder/pools"
-    echo "set \$pools_file $folder/pools; js_content gateway.started;" > "$folder/start.conf"
+    echo "set \$pools_file \"$folder/pools\"; js_content gateway.started;" > "$folder/start.conf"
   else
     whole=; echo 'map "" $whole_body { default ""; }' >> "$runtime"
   fi
