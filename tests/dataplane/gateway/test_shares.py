@@ -254,7 +254,7 @@ def test_streams_that_a_greedy_consumer_does_not_read_slow_no_honest_one(tmp_pat
         assert memory(proxy) - memory_before < 300 * 32_000
 
 
-@pytest.mark.parametrize("length", [1_500_000, 50_000, None], ids=["sized", "small", "chunked"])
+@pytest.mark.parametrize("length", [1_500_000, 150_000, None], ids=["large", "medium", "chunked"])
 def test_a_body_that_takes_too_long_as_a_whole_ends_and_frees_its_slot(tmp_path, length):
     """The deadline is a hundredth of the real one, which the page states."""
     with (
@@ -263,7 +263,7 @@ def test_a_body_that_takes_too_long_as_a_whole_ends_and_frees_its_slot(tmp_path,
     ):
         if release(proxy.binary) < (1, 30):
             pytest.skip("this nginx has no js_access (njs 0.9.9)")
-        size = CHUNKED if length is None else "large" if length > MB else "small"
+        size = CHUNKED if length is None else "large" if length > MB else "medium"
         first = b"1\r\n{\r\n" if length is None else b"{"
         began = time.monotonic()
         calls = [
