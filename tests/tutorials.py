@@ -14,6 +14,7 @@ TUTORIALS = ROOT / "docs" / "tutorials"
 MARKS = {
     "": "runs as it is",
     "exit 1": "runs, and ends with code 1",
+    "exit 3": "runs, and ends with code 3",
     "network": "downloads from the internet",
     "update": "changes a real cluster with the Pulumi CLI",
     "traffic": "calls models that really run",

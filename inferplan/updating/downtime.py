@@ -106,7 +106,7 @@ def downtimes(before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> 
             f"{', '.join(rekeyed)} {'gets' if len(rekeyed) == 1 else 'get'} a new server key: from"
             " the change of the gateway until a new server is ready, servers that still expect the"
             " old key answer 401. vLLM servers have no such gap if previousApiKeySeed is set for"
-            " one update (inferplan docs gateway, Keys); other engines take one key, so update when no"
+            " one update (inferplan docs keys); other engines take one key, so update when no"
             " requests are expected."
         )
     if alone := without_ready_server(before, after):

@@ -23,7 +23,7 @@ def command(
         typer.Argument(
             metavar="[PAGE|WORD...]",
             show_default=False,
-            help="A page such as gateway, a section such as gateway#keys, words to search for, or a message in quotes.",
+            help="A page such as gateway, a section such as gateway#configuration, words to search for, or a message in quotes.",
         ),
     ] = None,
 ) -> None:

@@ -4,6 +4,7 @@ import re
 import secrets as randomness
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from inferplan.stackfile.advice import plain_secrets
 from inferplan.stackfile.checks.egress import free_values
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
+from inferplan.workspace.project import project_root
 
 _MOST_NODES = 100
 _REVEALING = "The value may be a secret."
@@ -35,6 +37,8 @@ def validated_text(config: dict[str, Any], servers: Mapping[str, Server]) -> str
     """The text of the stack; what is rejected or may be a secret is taken out and listed. None if
     no model remains.
     """
+    with suppress(RequestError):  # an import needs no project, and one has a passphrase of its own
+        project_root()
     configured = passphrase_of()
     if configured is None:
         raise RequestError(

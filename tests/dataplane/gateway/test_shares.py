@@ -388,7 +388,7 @@ def test_nothing_that_a_client_holds_takes_more_memory_than_the_limit_is_derived
 
 
 def test_the_page_has_the_figures_of_the_derivation():
-    page = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "gateway-design.md").read_text()
     for name, each in BODIES.items():
         whole = 2 * each.largest * each.slots / MB
         row = f"| {name} | {each.largest / MB:g} MB | {each.slots} | {share(each.slots, 2)} | {whole:.0f} MB |"

@@ -22,7 +22,7 @@ from inferplan.stackfile.explanation import explain, paths
 ROOT = Path(__file__).resolve().parents[3]
 # What a person types for a task of the day, and the page that has it.
 TASKS = {
-    "rotate key": "gateway",
+    "rotate key": "keys",
     "add model": "tasks",
     "budget": "pull-requests",
     "upgrade vllm": "tasks",
@@ -55,7 +55,7 @@ def test_a_page_a_section_and_a_list(capsys):
     assert all(name in out for name in ("gateway", "storage", "tutorials/"))
     code, out, _ = run(capsys, "docs", "docs/gateway.md")
     assert out == (ROOT / "docs/gateway.md").read_text().rstrip() + "\n"
-    code, out, _ = run(capsys, "docs", "gateway#rotate-a-key")
+    code, out, _ = run(capsys, "docs", "keys#rotate-a-key")
     assert out.startswith("### Rotate a key\n")
     assert "inferplan keys retire" in out
     assert out.count("\n### ") == 0

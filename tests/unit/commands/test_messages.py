@@ -42,7 +42,7 @@ PRINTED = {
     'persistentvolumeclaim "scratch" not found': "storage#stores",
     "pod has unbound immediate PersistentVolumeClaims": "storage#stores",
     "qwen answers 429: team-a exceeded its limits, or the gateway holds": "gateway#configuration",
-    "qwen answers 401: the API key has expired; use a newer version of it.": "gateway#keys",
+    "qwen answers 401: the API key has expired; use a newer version of it.": "keys",
     "the certificate of https://llm.acme.example is not trusted on this machine: self-signed": (
         "client"
     ),

@@ -24,7 +24,7 @@ _LEAST_CAPACITY = 0.15
 are slower than the sum of their steps.
 """
 _ROUNDS = 30
-_TITLE = "## Accuracy"
+_TITLE = "# How accurate predictions are"
 _MEASUREMENTS = Path(__file__).with_name("measurements.csv")
 _ROOT = Path(__file__).parents[3]
 
@@ -124,11 +124,11 @@ def _kept(errors: list[float]) -> float:
 
 
 def page(found: list[Comparison]) -> Iterator[str]:
-    """The section of docs/prediction.md."""
+    """The page docs/accuracy.md."""
     yield f"{_TITLE}\n"
     count = sum(not each.unknown for each in found)
     yield (
-        f"{count} published measurements, each with its prediction by the formulas above. Rows of `silicon_sample.csv` are load tests that the "
+        f"{count} published measurements, each with its prediction by the formulas of [predictions](prediction.md). Rows of `silicon_sample.csv` are load tests that the "
         "wheel of aiconfigurator-core 0.12.0 publishes with date and image, by their id; kernels are measured one by one, and no formula "
         "is fitted to them except the 20 ms of a request outside of the engine.\n"
     )
@@ -166,18 +166,15 @@ def _cell(measured: str, error: float) -> str:
 
 
 def texts(found: list[Comparison]) -> dict[Path, str]:
-    """The page with its section on accuracy, and the bands that reports show."""
-    document = _ROOT / "docs" / "prediction.md"
-    text = document.read_text(encoding="utf-8")
-    start = text.index(_TITLE) if _TITLE in text else len(text)
+    """The page on accuracy, and the bands that reports show."""
     lines = [
-        "# Written by `python -m tests.unit.predict.accuracy`; docs/prediction.md has the comparisons."
+        "# Written by `python -m tests.unit.predict.accuracy`; docs/accuracy.md has the comparisons."
     ]
     for name, (ttft, itl, capacity, count) in bands(found).items():
         lines += [f"[bands.{name}]", f"ttft = {ttft}", f"itl = {itl}"]
         lines += [f"capacity = {capacity}", f"comparisons = {count}", ""]
     return {
-        document: text[:start].rstrip() + "\n\n" + "\n".join(page(found)) + "\n",
+        _ROOT / "docs" / "accuracy.md": "\n".join(page(found)) + "\n",
         _ROOT / "inferplan" / "predict" / "data" / "bands.toml": "\n".join(lines).rstrip() + "\n",
     }
 

@@ -225,7 +225,7 @@ class EksClusterFields(Cluster, ABC):
         if access.controller is None or choice == "existing":
             return None
         if access.balancer is None:
-            return no_controller(access.controller, "you install it (inferplan docs aws)")
+            return no_controller(access.controller, "you install it (inferplan docs aws-cluster)")
         if choice == "install" or self.has_auto_mode:
             return None
         return no_controller(access.controller, "cluster has loadBalancerController: install")

@@ -33,7 +33,7 @@ _GAUGES = (
     ("start_timestamp_seconds", "When this run started.", "startedSeconds"),
     ("update_timestamp_seconds", "When these figures were written.", "updatedSeconds"),
     ("files", "Files of the model, once it is READY.", "files"),
-    ("exit_code", "How the run ended: 0 is READY, the others are listed in docs/storage.md.", "exitCode"),
+    ("exit_code", "How the run ended: 0 is READY, the others are listed in docs/preheat.md.", "exitCode"),
 )
 
 
