@@ -90,7 +90,7 @@ def test_what_no_implementation_of_the_gateway_has_names_the_page_that_says_why(
         assert f"{field}: {name} is not supported. {about(name)[0].reason[:40]}" in line
     else:
         assert f"{field}: Unknown field {name!r}. No implementation of the gateway {words}" in line
-        assert "(inferplan docs decisions/one-address)" in line
+        assert "(inferplan docs decisions/gateway-scope)" in line
 
 
 def test_the_issuer_of_a_certificate_is_not_one_of_tokens(lines):
