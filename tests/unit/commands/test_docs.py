@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 TASKS = {
     "rotate key": "keys",
     "add model": "tasks",
-    "budget": "pull-requests",
+    "budget": "report-cost",
     "upgrade vllm": "tasks",
     "interrupted update": "recovering",
     "drift": "drift",
@@ -56,9 +56,9 @@ def test_a_page_a_section_and_a_list(capsys):
     code, out, _ = run(capsys, "docs", "docs/gateway.md")
     assert out == (ROOT / "docs/gateway.md").read_text().rstrip() + "\n"
     code, out, _ = run(capsys, "docs", "keys#rotate-a-key")
-    assert out.startswith("### Rotate a key\n")
+    assert out.startswith("## Rotate a key\n")
     assert "inferplan keys retire" in out
-    assert out.count("\n### ") == 0
+    assert out.count("\n## ") == 0
     code, out, _ = run(capsys, "docs", "reference")
     assert "| `maxModelLen`" in out
 
@@ -67,7 +67,7 @@ def test_what_no_page_has_is_an_error_with_the_next_step(capsys):
     code, _, error = run(capsys, "docs", "xylophone")
     assert code == 2
     assert "list the pages with: inferplan docs" in error
-    code, _, error = run(capsys, "docs", "gateway#xylophone")
+    code, _, error = run(capsys, "docs", "keys#xylophone")
     assert code == 2
     assert "rotate-a-key" in error
 
