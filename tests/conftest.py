@@ -60,6 +60,12 @@ gc.disable()
 gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def _secrets_may_be_opened(monkeypatch):
+    """`plan --against` closes the secrets of its process, which has other tests after it."""
+    monkeypatch.setattr("inferplan.pulumi_engine.secrets.PROJECT.forgotten", False)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop():
     gc.freeze()

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.commands.audit.sources import helm
 from inferplan.commands.main import run
+from inferplan.progress import silent
 from inferplan.review.reading.reader import read_file
 from tests.checkouts import ROOT, git
 from tests.patience import PATIENCE_SECONDS
@@ -203,6 +205,8 @@ def test_a_command_in_the_checkout_runs_nothing_of_it_as_a_hook_would(
         (folder / name).write_text(text)
     (folder / "chart" / "linked").symlink_to(tmp_path / "canary")
     program = Path(sys.executable).with_name("inferplan")
+    if arguments[0] == "audit":
+        helm(silent)  # it is built once, which takes minutes on a busy machine
     began = time.monotonic()
     done = subprocess.run(
         [program, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=240

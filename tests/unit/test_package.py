@@ -48,9 +48,14 @@ def test_the_wheel_has_the_files_of_the_checkout_and_one_top_level_name(dist):
         for name in listed.split("\0")
         if name and not name.startswith("inferplan/policies/stacks/")
     }
+    stem = wheel.name.removesuffix("-py3-none-any.whl")
     assert {name.partition("/")[0] for name in names} == {
         "inferplan",
-        f"{wheel.name.removesuffix('-py3-none-any.whl')}.dist-info",
+        f"{stem}.data",
+        f"{stem}.dist-info",
+    }
+    assert {name for name in names if name.startswith(f"{stem}.data/")} == {
+        f"{stem}.data/data/share/man/man1/inferplan.1"
     }
     assert {name for name in names if name.startswith("inferplan/")} == tracked
     assert all(
