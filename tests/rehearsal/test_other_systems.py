@@ -1,4 +1,4 @@
-"""A rehearsal on a system that has neither /proc nor pidfds, as macOS, and with spaces in every
+"""A rehearsal on a system that has neither /proc nor pidfds, like macOS, with spaces in every
 path: it starts, answers, is repaired after a kill, and leaves no process.
 """
 

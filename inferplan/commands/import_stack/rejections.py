@@ -37,7 +37,7 @@ def validated_text(config: dict[str, Any], servers: Mapping[str, Server]) -> str
     """The text of the stack; what is rejected or may be a secret is taken out and listed. None if
     no model remains.
     """
-    with suppress(RequestError):  # an import needs no project, and one has a passphrase of its own
+    with suppress(RequestError):  # without a project, only a variable can hold the passphrase
         project_root()
     configured = passphrase_of()
     if configured is None:
