@@ -1,4 +1,4 @@
-"""`inferplan init DIR`: make a repository for a project of one's own, from at most four answers."""
+"""`inferplan init DIR`: make a repository for a project of one's own, from at most five answers."""
 
 import sys
 from dataclasses import replace
@@ -10,6 +10,7 @@ import typer
 from inferplan.commands.arguments import json_option
 from inferplan.commands.init.repository import (
     CPU_MODEL,
+    EXISTING,
     MODELS,
     PLACES,
     Answers,
@@ -30,6 +31,12 @@ def command(
     ],
     where: Annotated[
         str | None, typer.Option(help=f"Where models run: {', '.join(PLACES)}.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="The cluster that exists: a context of the kubeconfig, or the ARN of an EKS cluster."
+        ),
     ] = None,
     accelerator: Annotated[
         str | None,
@@ -63,33 +70,14 @@ def command(
     """
     check_folder(folder)
     package = wheel_of(wheel)
-    answers = Answers()
-    if where is None:
-        places = {name: row["title"] for name, row in PLACES.items()}
-        answers = _ask(answers, "where", "where do the models run", places)
-    else:
-        answers = replace(answers, where=where)
-    if accelerator is None and answers.where in PLACES:
-        names = {
-            each: "none, CPU only" if each == NO_ACCELERATOR else ""
-            for each in choices(answers.where)
-        }
-        answers = _ask(answers, "accelerator", "accelerator", names)
-    elif accelerator is not None:
-        answers = replace(answers, accelerator=accelerator)
-    if answers.accelerator == NO_ACCELERATOR:
-        answers = replace(answers, model=CPU_MODEL)
-    if consumers:
-        answers = replace(answers, consumers=tuple(consumers))
-    else:
-        answers = _ask(answers, "consumer", "who may call it, separated by commas", {})
-    if model is None:
-        models = dict.fromkeys(MODELS, "") | {
-            "owner/name@commit:size": "of a repository on Hugging Face"
-        }
-        answers = _ask(answers, "model", "model", models)
-    else:
-        answers = replace(answers, model=model)
+    given: dict[str, Any] = {
+        "where": where,
+        "cluster": cluster,
+        "accelerator": accelerator,
+        "consumers": tuple(consumers or ()),
+        "model": model,
+    }
+    answers = _complete({name: value for name, value in given.items() if value not in (None, ())})
     on_cpus, simulated = answers.accelerator == NO_ACCELERATOR, answers.where == "local"
     new = make_repository(folder, answers, package)
     if as_json:
@@ -98,6 +86,34 @@ def command(
         _print(new, simulated=simulated, on_cpus=on_cpus)
         if package is None:
             print("  # add the wheel of inferplan by its SHA-256: requirements.txt says how")
+
+
+def _complete(given: dict[str, Any]) -> Answers:
+    """The `given` answers with those that a terminal adds, or the defaults."""
+    answers = Answers(**given)
+    if "where" not in given:
+        places = {name: row["title"] for name, row in PLACES.items()}
+        answers = _ask(answers, "where", "where do the models run", places)
+    place = PLACES.get(answers.where, {})
+    if "cluster" in place and not answers.cluster:
+        answers = replace(answers, cluster=place["cluster"])
+        answers = _ask(answers, "cluster", f"which cluster, {EXISTING[answers.where]}", {})
+    if place and "accelerator" not in given:
+        names = {
+            each: "none, CPU only" if each == NO_ACCELERATOR else ""
+            for each in choices(answers.where)
+        }
+        answers = _ask(answers, "accelerator", "accelerator", names)
+    if answers.accelerator == NO_ACCELERATOR and "model" not in given:
+        answers = replace(answers, model=CPU_MODEL)
+    if "consumers" not in given:
+        answers = _ask(answers, "consumer", "who may call it, separated by commas", {})
+    if "model" not in given:
+        models = dict.fromkeys(MODELS, "") | {
+            "owner/name@commit:size": "of a repository on Hugging Face"
+        }
+        answers = _ask(answers, "model", "model", models)
+    return answers
 
 
 def _ask(answers: Answers, option: str, question: str, allowed: dict[str, str]) -> Answers:

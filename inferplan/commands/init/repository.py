@@ -36,10 +36,19 @@ PLACES: dict[str, Any] = _OFFERS["places"]
 MODELS: dict[str, str] = _OFFERS["models"]
 CPU_MODEL: str = _OFFERS["cpu_model"]
 _ENGINE = _OFFERS["engine"]
+# The form of the name of a cluster that exists, with the command that prints it.
+EXISTING = {
+    "cluster": "a context: kubectl config get-contexts --output name",
+    "eks": "an ARN: aws eks describe-cluster --name NAME --query cluster.arn --output text",
+}
 _TEMPLATE = Path(__file__).parent / "template"
 _MODEL = re.compile(
     r"(?P<repository>[\w.-]+/(?P<name>[\w.-]+))@(?P<revision>[0-9a-f]{40}):(?P<size>\S+)"
 )
+_ARN = re.compile(
+    r"arn:aws[\w-]*:eks:(?P<region>[a-z0-9-]+):(?P<account>\d{12}):cluster/(?P<name>[A-Za-z0-9][\w-]{0,99})"
+)
+_CONTEXT = re.compile(r"(?P<name>[\w.:/@-]+)", re.ASCII)
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 _NAME_RULE = "at most 40 lowercase letters, digits and hyphens, starting with a letter"
 # Room for activations and the cache of attention, and the part of the memory that engines take by
@@ -52,10 +61,11 @@ _CPU_GI = 4
 @dataclass(frozen=True, kw_only=True)
 class Answers:
     """The choices of a new repository. `model` is a name of MODELS, or `owner/name@commit:size` of
-    a hub's repository.
+    a hub's repository; `cluster` is a context of the kubeconfig, or the ARN of an EKS cluster.
     """
 
     where: str = "local"
+    cluster: str = ""
     accelerator: str = "nvidia-l40s"
     model: str = "qwen-3-8b"
     consumers: tuple[str, ...] = ("chat",)
@@ -65,6 +75,8 @@ class Answers:
         if self.where not in PLACES:
             yield "where", f"{self.where!r} is unknown. Use {', '.join(PLACES)}"
             return
+        if self.cluster and not self._existing():
+            yield "cluster", self._no_cluster()
         size = self._size()
         try:
             self._shape(0)
@@ -83,6 +95,15 @@ class Answers:
         for each in self.consumers:
             if not _NAME.fullmatch(each):
                 yield "consumer", f"{each!r} is not a name. Use {_NAME_RULE}"
+
+    def _no_cluster(self) -> str:
+        if self.where in EXISTING:
+            return f"{self.cluster!r} is not {EXISTING[self.where]}"
+        return f"no cluster exists for --where {self.where}. Use --where {', '.join(EXISTING)}"
+
+    def _existing(self) -> re.Match[str] | None:
+        form = {"eks": _ARN, "cluster": _CONTEXT}.get(self.where)
+        return form and form.fullmatch(self.cluster or PLACES[self.where]["cluster"])
 
     def _match(self) -> re.Match[str] | None:
         return _MODEL.fullmatch(MODELS.get(self.model, self.model))
@@ -115,6 +136,7 @@ class Answers:
             "engine": _ENGINE,
             "region": region,
             "where": self.where,
+            "existing": existing.groupdict() if (existing := self._existing()) else {},
             "accelerator": self.accelerator,
             "pool": pool,
             "parallel": parallel,

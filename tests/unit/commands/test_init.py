@@ -163,7 +163,7 @@ def test_without_a_passphrase_the_cli_is_not_called(tmp_path, monkeypatch, capsy
     assert not (tmp_path / "state" / "clusters").exists()
 
 
-@pytest.mark.parametrize("where", ["local", "cluster", "aws"])
+@pytest.mark.parametrize("where", repository.PLACES)
 def test_the_stack_of_every_place_passes_the_pack(where, capsys):
     assert _run("init", where, "--where", where, "--consumer", "chat", "--consumer", "batch") == 0
     assert _run("check", "--project", where) == 0
@@ -189,7 +189,7 @@ def test_a_cloud_without_cpu_models_says_what_it_offers(tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["local", "cluster", "aws"])
+@pytest.mark.parametrize("where", repository.PLACES)
 def test_every_accelerator_on_offer_gives_a_stack_whose_only_errors_are_its_placeholders(
     where, tmp_path, capsys
 ):
@@ -204,10 +204,40 @@ def test_every_accelerator_on_offer_gives_a_stack_whose_only_errors_are_its_plac
             "Write a name of a domain that you own",
             "Write the network of your users",
             "Write a role or user of yours",
+            "Write your account",
+            "Write the id of your subnet",
         )
         assert all(
             any(each in error["message"] for each in remedies) for error in check["errors"]
         ), (name, check["errors"])
+
+
+def test_a_cluster_that_exists_is_named_by_its_context_or_its_arn(tmp_path, capsys):
+    arn = "arn:aws:eks:eu-central-1:123456789012:cluster/shared_GPU"
+    assert _run("init", "on-eks", "--where", "eks", "--cluster", arn) == 0
+    text = (tmp_path / "on-eks" / "stacks" / "Pulumi.eks.yaml").read_text()
+    cluster = yaml.safe_load(text)["config"]["inferplan:cluster"]
+    subnets = cluster.pop("subnets")
+    assert cluster == {
+        "provider": "eks",
+        "name": "shared_GPU",
+        "region": "eu-central-1",
+        "account": "123456789012",
+    }
+    assert list(subnets) == ["eu-central-1a", "eu-central-1b"]
+    context = "teleport.acme/gpu@west:1"
+    assert _run("init", "on-k8s", "--where", "cluster", "--cluster", context) == 0
+    text = (tmp_path / "on-k8s" / "stacks" / "Pulumi.cluster.yaml").read_text()
+    assert yaml.safe_load(text)["config"]["inferplan:cluster"]["context"] == context
+    capsys.readouterr()
+    for where, name, message in (
+        ("eks", "shared_GPU", "'shared_GPU' is not an ARN: aws eks describe-cluster --name NAME"),
+        ("cluster", "two words", "'two words' is not a context: kubectl config get-contexts"),
+        ("aws", arn, "no cluster exists for --where aws. Use --where cluster, eks"),
+    ):
+        assert _run("init", "bad", "--where", where, "--cluster", name) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "bad").exists()
 
 
 def test_a_passphrase_of_the_environment_is_used_and_not_written(tmp_path, monkeypatch, capsys):
@@ -335,11 +365,12 @@ def _typed(*answers: str | None) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), output
 
 
-def test_it_asks_four_questions_on_a_terminal(tmp_path):
-    code, output = _typed("cluster", "gaudi-3", "chat, batch", "")
+def test_it_asks_five_questions_on_a_terminal(tmp_path):
+    code, output = _typed("cluster", "rack-7", "gaudi-3", "chat, batch", "")
     assert code == 0, output
-    assert output.count("]: ") == 4
+    assert output.count("]: ") == 5
     text = (tmp_path / "acme" / "stacks" / "Pulumi.cluster.yaml").read_text()
+    assert "context: rack-7" in text
     assert "accelerator: gaudi-3" in text
     assert "consumers: [chat, batch]" in text
 
