@@ -996,6 +996,8 @@ class VllmServiceArgs(TypedDict):
     """Further LoRA adapters by the name that clients send as `model`, each the name of an artifact that holds it."""
     tokenizer: NotRequired[str]
     """The artifact that holds the tokenizer. Default: the tokenizer next to the weights."""
+    usage_log: NotRequired[bool]
+    """True makes the server print the tokens and times of each request, which `inferplan usage` reads. A change restarts it. Default: false."""
     extra_args: NotRequired[list[str]]
     """Further `vllm serve` arguments as vLLM spells them. Arguments that a field sets are rejected."""
 

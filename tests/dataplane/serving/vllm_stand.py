@@ -9,8 +9,9 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.dataplane.serving.environment import Environment
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
+USAGE_LOG = files("inferplan.components.serving.vllm") / "payload" / "usage_log.py"
 TINY = Path(__file__).with_name("tiny_llama.py")
 RELEASE = "0.32.0"
 START_SECONDS = 900
@@ -120,13 +122,22 @@ def serve(
     log = directory / f"vllm-{port}.log"
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            [str(environment.root / "bin" / "vllm"), "serve", *args, "--host=127.0.0.1"],
-            env={**own, **given, **secret},
+            [*_program(environment, container["command"], directory), *args, "--host=127.0.0.1"],
+            env={**own, **given, **secret, "HOSTNAME": f"{directory.name}-{port}"},
             stdout=stream,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
     return VllmProcess(process, port, log)
+
+
+def _program(environment: Environment, command: Sequence[str], directory: Path) -> list[str]:
+    """The command of the container, with the environment's Python and our own file of it."""
+    if command[0] != "python3":
+        return [str(environment.root / "bin" / "vllm"), *command[1:]]
+    program = directory / "vllm"
+    program.write_text(USAGE_LOG.read_text("utf-8"))
+    return [str(environment.python), str(program), *command[2:]]
 
 
 def _local(argument: str, models: Path, port: int, told: Mapping[str, str]) -> str:

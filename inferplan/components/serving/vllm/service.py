@@ -4,6 +4,7 @@ The objects are those of every model.
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from inferplan.components.handles import Endpoint, EndpointProtocol, NodeTarget, SecretRef
 from inferplan.components.pod_parts import CA_FILE, ca_mount, ca_volume
@@ -19,11 +20,19 @@ from inferplan.components.serving.vllm.engine_args import (
     VLLM_OPTIONS,
 )
 from inferplan.components.serving.vllm.spec import VllmSpec
-from inferplan.components.serving.volumes import MODELS, artifact_path, model_mounts, model_volumes
+from inferplan.components.serving.volumes import (
+    FILES_VOLUME,
+    MODELS,
+    artifact_path,
+    model_mounts,
+    model_volumes,
+    read_only_mount,
+)
 from inferplan.components.sources import ModelSource
 from inferplan.kube.quantity import bytes_of
 
 PORT = 8000
+_USAGE = "/usage"
 # The variable that vLLM reads a key from, and ours for the further key.
 _KEYS = ("VLLM_API_KEY", "NEXT_API_KEY")
 # run-ai/runai-model-streamer 0.15.9, docs/src/env-vars.md, read 2026-11: without a limit each
@@ -80,7 +89,21 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
         volumes=model_volumes(mount) if ca is None else [ca_volume(ca)],
         mounts=model_mounts(f"{MODELS}/{name}", mount) if ca is None else [ca_mount()],
     )
-    return recipes.with_recipes(made, spec, mount)
+    made = recipes.with_recipes(made, spec, mount)
+    return _with_usage_log(made) if spec.usage_log else made
+
+
+def _with_usage_log(server: workload.Server) -> workload.Server:
+    """Return `server` with its program started by ours, which is called vllm too: rules know an
+    engine by the names of its programs.
+    """
+    script = (Path(__file__).with_name("payload") / "usage_log.py").read_text(encoding="utf-8")
+    return replace(
+        server,
+        command=["python3", f"{_USAGE}/vllm", "serve"],
+        mounts=[*server.mounts, read_only_mount(FILES_VOLUME, _USAGE)],
+        files={**server.files, "vllm": script},
+    )
 
 
 def serve_args(

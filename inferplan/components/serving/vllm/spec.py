@@ -96,6 +96,10 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
     """
     tokenizer: DnsLabel | None = None
     """The artifact that holds the tokenizer. Default: the tokenizer next to the weights."""
+    usage_log: bool = False
+    """True makes the server print the tokens and times of each request, which `inferplan usage`
+    reads. A change restarts it.
+    """
     extra_args: list[Annotated[str, StringConstraints(min_length=1, max_length=4000)]] = []
     """Further `vllm serve` arguments as vLLM spells them. Arguments that a field sets are rejected.
     """
@@ -155,6 +159,11 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
             yield (
                 f"task: {self.task} sets --runner and --convert, and extraArgs has"
                 f" {' and '.join(doubled)}. Remove one of them"
+            )
+        if self.usage_log and "--disable-log-stats" in words:
+            yield (
+                "usageLog reads vLLM's statistics, and extraArgs has --disable-log-stats. Remove"
+                " one of them"
             )
         if self.gaudi is not None and self.gaudi.contiguous_pa and self.enable_prefix_caching:
             yield (
