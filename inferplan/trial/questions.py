@@ -5,7 +5,10 @@ send.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from inferplan.errors import RequestError
 
 _ANSWER_TOKENS = 4
 _TEXT = "What is the answer?"
@@ -27,6 +30,18 @@ class Question:
     kind: str
     path: str
     body: Mapping[str, Any]
+
+
+def request_in(file: Path) -> Question:
+    """The request in `file`: its path and body as JSON. Raises RequestError."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        return Question(f"the request of {file.name}", document["path"], document["body"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RequestError(
+            f"--request: {file} is not a request ({type(error).__name__}: {error}). Write a JSON"
+            ' object with its path and body: {"path": "/v1/completions", "body": {...}}'
+        ) from None
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,37 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from inferplan.trial.engines import vllm
+from inferplan.trial.engines import triton, vllm
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineTrial:
-    """An engine that can be tried: its name in sentences, what no trial here judges, and the trial,
-    which yields its findings in the order of its steps.
+    """An engine that can be tried: its name in sentences, its program, the package that has it, what
+    no trial here judges, and the trial, which yields its findings in the order of its steps.
     """
 
     title: str
+    program: str
+    package: str
     unjudged: str
     run: Callable[[Subject, Callable[[str], None]], Iterator[Finding]]
 
 
-TRIALS = {"vllm": EngineTrial(title=vllm.TITLE, unjudged=vllm.UNJUDGED, run=vllm.run)}
+TRIALS = {
+    "vllm": EngineTrial(
+        title=vllm.TITLE,
+        program="vllm",
+        package="the CPU build of vLLM",
+        unjudged=vllm.UNJUDGED,
+        run=vllm.run,
+    ),
+    "triton": EngineTrial(
+        title=triton.TITLE,
+        program="tritonserver",
+        package="nvidia-pytriton",
+        unjudged=triton.UNJUDGED,
+        run=triton.run,
+    ),
+}

@@ -21,10 +21,17 @@ def command(
         Path,
         typer.Option(
             metavar="DIR",
-            help="The directory with config.json and the tokenizer of the model; weights are checked"
-            " if they are there.",
+            help="The directory of the model: config.json and the tokenizer for vLLM (weights are"
+            " checked if they are there), the files or the repository for Triton.",
         ),
     ],
+    request: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A request that your clients send, as JSON with its path and body.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, json_option("Print step, state, sentence and place of each finding as JSON.")
     ] = False,
@@ -32,7 +39,9 @@ def command(
     """Start the engine of MODEL on this computer, with the arguments of the plan and generated
     weights, and ask it questions; exit code 1 if it rejects something.
     """
-    trying = tried(open_workspace(stack), model, weights, note_each=lambda text: note([text]))
+    trying = tried(
+        open_workspace(stack), model, weights, note_each=lambda text: note([text]), request=request
+    )
     rejected = [each for each in trying.findings if each.state == "rejected"]
     if as_json:
         show_json([_document(trying, each) for each in trying.findings])

@@ -2,15 +2,21 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from inferplan.client.local_gateway.real_server import container_of
 from inferplan.documents.errors import unknown
 from inferplan.errors import RequestError
+from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
+from inferplan.kube.paths import mapping
+from inferplan.pulumi_engine.recording import Recording
+from inferplan.pulumi_engine.values import reveal
 from inferplan.stackfile.reader import StackFile
-from inferplan.trial.subject import Subject
+from inferplan.trial.questions import request_in
+from inferplan.trial.subject import SERVE_CONFIG, Subject
 from inferplan.trial.trial import TRIALS
 from inferplan.trial.verdict import Finding
 from inferplan.workspace.workspace import Workspace
@@ -27,9 +33,13 @@ class Trying:
 
 
 def tried(
-    workspace: Workspace, model: str, weights: Path, note_each: Callable[[str], None]
+    workspace: Workspace,
+    model: str,
+    weights: Path,
+    note_each: Callable[[str], None],
+    request: Path | None = None,
 ) -> Trying:
-    """Try `model` on the files in `weights`. Raises RequestError, before anything starts, if it
+    """Try `model` on the files in `weights`, also with the `request` in a file. Raises RequestError, before anything starts, if it
     cannot be tried.
     """
     spec = workspace.settings.models.get(model)
@@ -37,25 +47,28 @@ def tried(
         raise RequestError(
             unknown("model", model, workspace.settings.models, owner=workspace.stack)
         )
-    trial, build = TRIALS.get(spec.engine), spec.cpu_build
-    if trial is None or build is None:
+    trial = TRIALS.get(spec.engine)
+    if trial is None:
         raise RequestError(
             f"{model} runs on {spec.engine}, which cannot be tried without accelerators. Allowed:"
             f" models of {', '.join(TRIALS)}. Start a pod of it on a small pool instead"
         )
-    program = os.environ.get("INFERPLAN_CPU_SERVER") or shutil.which(build.program)
+    program = os.environ.get("INFERPLAN_CPU_SERVER") or shutil.which(trial.program)
     if program is None or not os.access(program, os.X_OK):
         raise RequestError(
-            f"{program or build.program} is not a program on this computer. Install the CPU build of"
-            f" {trial.title} in an environment of its own (inferplan docs trial), and put it on PATH or name"
-            " it in INFERPLAN_CPU_SERVER"
+            f"{program or trial.program} is not a program on this computer. Install {trial.package}"
+            " in an environment of its own (inferplan docs trial), and put it on PATH or name it in"
+            " INFERPLAN_CPU_SERVER"
         )
+    container, files = _server_of(model, workspace.record())
     subject = Subject(
         name=model,
         spec=spec,
-        container=container_of(model, workspace.record()),
+        container=container,
+        files=files,
         weights=weights.expanduser().absolute(),
         program=program,
+        request=None if request is None else request_in(request),
     )
     return Trying(
         engine=trial.title,
@@ -63,3 +76,24 @@ def tried(
         unjudged=trial.unjudged,
         file=workspace.file,
     )
+
+
+def _server_of(model: str, recording: Recording) -> tuple[Mapping[str, Any], dict[str, str]]:
+    """The container of the server of `model`, and the files that the plan gives it by path. Raises
+    RequestError if the plan has no server.
+    """
+    files: dict[str, str] = {}
+    for each in recording:
+        inputs = reveal(each.inputs)
+        labels = mapping(inputs, "metadata", "labels")
+        if (labels.get(COMPONENT_LABEL), labels.get(INSTANCE_LABEL)) != ("model", model):
+            continue
+        if each.type.endswith(":RayService"):
+            spec = inputs["spec"]
+            workers = spec["rayClusterConfig"]["workerGroupSpecs"][0]
+            container = workers["template"]["spec"]["containers"][0]
+            return container, {SERVE_CONFIG: spec["serveConfigV2"]}
+        if each.type.endswith(":ConfigMap"):
+            # A key of a ConfigMap has two dots for each slash of the path.
+            files |= {key.replace("..", "/"): text for key, text in inputs["data"].items()}
+    return container_of(model, recording), files

@@ -20,7 +20,7 @@ from inferplan.tables import table
 from inferplan.trial import checkpoint as checkpoints
 from inferplan.trial import verdict
 from inferplan.trial.checkpoint import Checkpoint
-from inferplan.trial.process import Process, started
+from inferplan.trial.process import Process, free_port, started
 from inferplan.trial.questions import Question, ask, questions, read
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
@@ -47,12 +47,7 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
         name=subject.name,
         image=container["image"],
         arguments=container["args"],
-        environment={
-            each["name"]: each["value"]
-            for each in container["env"]
-            # Paths and addresses of the pod mean nothing here.
-            if "/" not in each.get("value", "/")
-        },
+        environment=subject.environment,
         checkpoint=checkpoints.read_checkpoint(subject.weights),
         settings=_settings(subject.name, subject.spec),
     )
@@ -63,7 +58,7 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
         small = folder / "model"
         small.mkdir()
         differs = checkpoints.small_copy(trial.checkpoint, small)
-        port, key = _free_port(), secrets.token_hex(8)
+        port, key = free_port(), secrets.token_hex(8)
         pods_only, judged_only = table(_TABLE)["pods_only"], table(_TABLE)["judged_only"]
         fitting = _fitting_length(trial)
         length = [] if fitting is None else [f"--max-model-len={fitting}"]
@@ -268,14 +263,6 @@ def _special_tokens(checkpoint: Checkpoint) -> list[int]:
         return [each["id"] for each in document.get("added_tokens", ())]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _interpreter(program: str) -> Path:

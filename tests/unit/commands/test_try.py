@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,9 @@ def said(monkeypatch):
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
     monkeypatch.setenv("INFERPLAN_CPU_SERVER", sys.executable)
 
-    def refusal(stack: str, model: str, directory: Path) -> str:
+    def refusal(stack: str, model: str, directory: Path, **more: Any) -> str:
         with pytest.raises(RequestError) as raised:
-            tried(open_workspace(stack), model, directory, note_each=lambda _: None)
+            tried(open_workspace(stack), model, directory, note_each=lambda _: None, **more)
         return str(raised.value)
 
     return refusal
@@ -42,8 +43,8 @@ def test_an_unknown_model_is_named_with_those_that_exist(said, weights):
 
 
 def test_an_engine_that_cannot_be_tried_is_named(said, weights):
-    assert "writer runs on triton, which cannot be tried" in said(
-        str(ROOT / "docs/engines/Pulumi.triton.yaml"), "writer", weights
+    assert "llama-3-8b runs on tensorrt-llm, which cannot be tried" in said(
+        str(ROOT / "docs/engines/Pulumi.tensorrt-llm.yaml"), "llama-3-8b", weights
     )
 
 
@@ -61,3 +62,16 @@ def test_a_directory_without_configuration_is_named(said, tmp_path):
 
 def test_an_interpreter_without_the_engine_is_no_finding(said, weights):
     assert "is not in an environment with vLLM. Install" in said("local", "llama-3-8b", weights)
+
+
+def test_a_program_without_triton_is_no_finding(said, weights):
+    text = said(str(ROOT / "docs/engines/Pulumi.triton.yaml"), "writer", weights)
+    assert "is neither tritonserver nor a program of an environment with nvidia-pytriton" in text
+
+
+def test_a_request_that_is_none_is_named(said, weights, tmp_path):
+    file = tmp_path / "request.json"
+    file.write_text('{"path": "/v1/completions"}')
+    assert "is not a request (KeyError: 'body')" in said(
+        "local", "llama-3-8b", weights, request=file
+    )
