@@ -55,6 +55,15 @@ KINDS = {
 }
 
 
+# What a request of a kind has that makes it fail.
+_FAULTS: dict[str, dict[str, Any]] = {
+    "invalid": {"max_tokens": -1},
+    "unknown name": {"model": "other"},
+    "wrong key": {},
+    "no right": {},
+}
+
+
 def kinds(count: int, seed: int) -> list[str]:
     return _random(seed).choices(list(KINDS), list(KINDS.values()), k=count)
 
@@ -69,6 +78,11 @@ def _request(
     """A request of `kind`: what its client expects, its path and its body."""
     consumer = chosen.choice(["team", "batch"])
     name = gateway.adapter if kind == "adapter stream" or chosen.random() < 0.1 else gateway.model
+    if kind == "no right":
+        consumer = "other"
+    if kind.startswith("leaves"):
+        # Apart from the others, whose sums are known exactly.
+        consumer = "hasty"
     sent = Sent(kind, consumer, "" if name == gateway.model else name)
     text, tokens = "x" * chosen.randint(1, 40), chosen.randint(1, 24)
     body: dict[str, Any] = {"model": name, "max_tokens": tokens, "ignore_eos": True, "seed": 1}
@@ -89,15 +103,10 @@ def _request(
     if kind.startswith("leaves"):
         body["max_tokens"] = 150
         sent.tokens_in = sent.tokens_out = None
-    if kind in ("invalid", "unknown name", "wrong key", "no right"):
+    if kind in _FAULTS:
         sent.tokens_in = sent.tokens_out = 0
         sent.adapter = ""
-    if kind == "invalid":
-        body["max_tokens"] = -1
-    if kind == "unknown name":
-        body["model"] = "other"
-    if kind == "no right":
-        sent.consumer = "other"
+        body |= _FAULTS[kind]
     return sent, f"/{gateway.model}/v1/{'chat/' if chat else ''}completions", body
 
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.resources import files
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from inferplan.components.handles import CaBundle, SecretRef
 from inferplan.components.serving.vllm.service import endpoint, serve_args, server
@@ -301,3 +303,21 @@ def test_a_pod_finds_the_ready_mark_before_it_starts_a_server_on_preheated_files
 
 def test_files_that_nobody_preheats_carry_no_mark_to_wait_for():
     assert "initContainers" not in deployment_of(vllm())["template"]["spec"]
+
+
+def test_a_usage_log_changes_the_program_of_each_pod_and_nothing_else():
+    plain, counted = container_of(vllm()), container_of(vllm(usageLog=True))
+    assert counted["command"] == ["python3", "/usage/vllm", "serve"]
+    assert counted["args"] == plain["args"]
+    [mount] = [each for each in counted["volumeMounts"] if each not in plain["volumeMounts"]]
+    assert mount == {"name": "files", "mountPath": "/usage", "readOnly": True}
+    declared_files = (
+        declared(vllm(usageLog=True)).one("kubernetes:core/v1:ConfigMap").inputs["data"]
+    )
+    script = files("inferplan.components.serving.vllm") / "payload" / "usage_log.py"
+    assert declared_files == {"vllm": script.read_text("utf-8")}
+
+
+def test_a_usage_log_and_statistics_that_are_off_exclude_each_other():
+    with pytest.raises(ValidationError, match="usageLog reads vLLM's statistics"):
+        vllm(usageLog=True, extraArgs=["--disable-log-stats"])
