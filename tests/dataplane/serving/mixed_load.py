@@ -107,7 +107,8 @@ def _request(
         sent.tokens_in = sent.tokens_out = 0
         sent.adapter = ""
         body |= _FAULTS[kind]
-    return sent, f"/{gateway.model}/v1/{'chat/' if chat else ''}completions", body
+    base = chosen.choice(["", f"/{gateway.model}"])
+    return sent, f"{base}/v1/{'chat/' if chat else ''}completions", body
 
 
 async def send(kind: str, gateway: Gateway, chosen: random.Random) -> Sent:
