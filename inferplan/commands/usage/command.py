@@ -59,6 +59,7 @@ def command(
     workspace = open_workspace(stack)
     settings = workspace.settings
     counted = counted_models(settings)
+    missing: list[str] = []
     if logs:
         lines = lines_of_files(logs)
     else:
@@ -68,7 +69,7 @@ def command(
             otherwise="there is no usage to read",
             command=f"inferplan usage --stack {workspace.typed}",
         )
-        lines = lines_of_cluster(cluster, settings.namespace, counted)
+        lines = lines_of_cluster(cluster, settings.namespace, counted, missing)
     usage = usage_of(settings, lines, month)
     if not usage.access_lines:
         raise OperationError(
@@ -83,7 +84,7 @@ def command(
         show("\n".join(_metrics(usage)))
     else:
         results().print(_table(usage))
-    note(_notes(settings, counted, usage, from_files=bool(logs)))
+    note([*missing, *_notes(settings, counted, usage, from_files=bool(logs))])
 
 
 def counted_models(settings: StackSettings) -> set[str]:
@@ -149,14 +150,8 @@ def _notes(
 ) -> Iterator[str]:
     lost = usage.unjoined
     for model, requests in sorted(lost.answered_without_record.items()):
-        remedy = (
-            "Read the logs of all of its pods, also of those that have ended."
-            if model in counted
-            else f"Its tokens are not counted: set models.{model}.usageLog: true (engine vllm)."
-            if model in settings.models
-            else "The stack has no such model."
-        )
-        yield f"{_named(requests, f'answered requests of {model}')} have no line of a server. {remedy}"
+        named = _named(requests, f"answered requests of {model}")
+        yield f"{named} have no line of a server. {_remedy(settings, counted, model)}"
     if lost.records_without_request:
         named = _named(lost.records_without_request, "lines of servers")
         yield (
@@ -177,6 +172,16 @@ def _notes(
             "A node keeps the newest part of a container's log, by default 10 MiB, and none of"
             " removed pods. For a whole month read the files of your log store with --logs."
         )
+
+
+def _remedy(settings: StackSettings, counted: set[str], model: str) -> str:
+    if model in counted:
+        return "Read the logs of all of its pods, also of those that have ended."
+    if model not in settings.models:
+        return "The stack has no such model."
+    if hasattr(settings.models[model], "usage_log"):
+        return f"Its tokens are not counted: set models.{model}.usageLog: true."
+    return f"Its tokens are not counted: engine {settings.models[model].engine} has no usage log."
 
 
 def _named(values: list[str], noun: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from inferplan.commands.usage.usage import Line
-from inferplan.errors import RequestError
+from inferplan.errors import OperationError, RequestError
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from inferplan.kube.objects import label
 from inferplan.workspace.kubectl import Kubectl
@@ -33,9 +33,11 @@ def lines_of_files(paths: list[str]) -> Iterator[Line]:
             ) from None
 
 
-def lines_of_cluster(cluster: Kubectl, namespace: str, models: set[str]) -> Iterator[Line]:
-    """Yield what the gateway's pods, and those of `models`, logged and their nodes still have.
-    Raises OperationError.
+def lines_of_cluster(
+    cluster: Kubectl, namespace: str, models: set[str], missing: list[str]
+) -> Iterator[Line]:
+    """Yield what the gateway's pods, and those of `models`, logged and their nodes still have. Logs
+    that cannot be read are added to `missing`, each with the reason. Raises OperationError.
     """
     space = f"/api/v1/namespaces/{namespace}/pods"
     for pod in cluster.get(space)["items"]:
@@ -43,5 +45,9 @@ def lines_of_cluster(cluster: Kubectl, namespace: str, models: set[str]) -> Iter
         container = _CONTAINERS.get(component)
         if container is None or (component == "model" and label(pod, INSTANCE_LABEL) not in models):
             continue
-        text = cluster.text(f"{space}/{name}/log?container={container}")
+        try:
+            text = cluster.text(f"{space}/{name}/log?container={container}")
+        except OperationError as error:
+            missing.append(str(error))
+            continue
         yield from ((f"{name}:{number}", line) for number, line in enumerate(text.splitlines(), 1))

@@ -34,7 +34,7 @@ from tests.ports import free_port
 from tests.unit.serving.models import KEY, container_of, vllm
 
 PROJECT = Path(__file__).parents[3]
-NAME, ADAPTER = "llama-3-8b", "polite"
+NAME, ADAPTER = "chat", "polite"
 CONSUMERS = ("team", "batch", "hasty", "other")
 MODEL = vllm(
     dtype="float32", maxModelLen=256, maxNumSeqs=16, extraArgs=["--enforce-eager"],
@@ -181,7 +181,7 @@ def test_vllm_itself_prints_what_its_own_counters_count(vllm_environment, tmp_pa
     weights(environment, tmp_path / NAME)
     server = serve(
         environment,
-        container_of(MODEL, name=NAME),
+        container_of(MODEL),
         models=tmp_path,
         key=keys.server_key(SEED, NAME),
         directory=tmp_path,

@@ -158,6 +158,7 @@ def test_every_line_that_cannot_be_joined_is_counted_and_named(usage):
         record(4, (3, 4), requestId="cmpl-ipk_chat_1_secret"),
         access(5, status=400, upstreamStatus="400"),
         access(6, method="GET", path="/models"),
+        access(9, model="gone"),
         record(7, (5, 6))[:90],
         access(8),
         access(8),
@@ -169,14 +170,16 @@ def test_every_line_that_cannot_be_joined_is_counted_and_named(usage):
     assert unjoined["answeredWithoutRecord"] == {
         "llama-3-8b": [f"{POD}-1-1"],
         "qwen-3-8b": [f"{POD}-2-1"],
+        "gone": [f"{POD}-9-1"],
     }
     assert unjoined["leftBeforeAnAnswer"] == [f"{POD}-3-1"]
     assert [each.rpartition(":")[2] for each in unjoined["recordsWithoutRequest"]] == ["4"]
-    assert [each.rpartition(":")[2] for each in unjoined["unreadable"]] == ["7"]
+    assert [each.rpartition(":")[2] for each in unjoined["unreadable"]] == ["8"]
     assert (unjoined["tokensWithoutRequest"], unjoined["repeated"]) == (7, 1)
     for words in (
         f"1 answered requests of qwen-3-8b ({POD}-2-1) have no line of a server.",
         "Its tokens are not counted: set models.qwen-3-8b.usageLog: true",
+        "The stack has no such model.",
         "lines of servers",
         "1 requests",
         "cannot be read",
@@ -185,6 +188,11 @@ def test_every_line_that_cannot_be_joined_is_counted_and_named(usage):
         assert words in err
     # An id that is not of the gateway can be anything, a key for example.
     assert "secret" not in out + err
+
+
+def test_an_engine_without_a_usage_log_is_named(usage):
+    _, _, err = usage(access(1, model="writer"), stack="docs/engines/Pulumi.triton.yaml")
+    assert "engine triton has no usage log" in err
 
 
 def test_a_month_is_counted_by_utc_and_the_rest_is_said(usage):
@@ -263,6 +271,7 @@ case "$last" in
 */pods) cat "$ANSWERS/pods.json" ;;
 *gateway-1/log?container=nginx) cat "$ANSWERS/gateway.log" ;;
 *llama-1/log?container=server) cat "$ANSWERS/llama.log" ;;
+*llama-2/log?container=server) echo "container is waiting to start" >&2; exit 1 ;;
 *) echo "unexpected $last" >&2; exit 1 ;;
 esac
 """
@@ -279,6 +288,7 @@ def test_a_cluster_is_read_by_the_labels_of_its_pods(tmp_path, monkeypatch, caps
     pods = [
         pod("gateway-1", "gateway", "gateway"),
         pod("llama-1", "model", "llama-3-8b"),
+        pod("llama-2", "model", "llama-3-8b"),
         pod("qwen-1", "model", "qwen-3-8b"),
         pod("preheat-1", "preheat", "llama-3-8b"),
     ]
@@ -297,4 +307,6 @@ def test_a_cluster_is_read_by_the_labels_of_its_pods(tmp_path, monkeypatch, caps
     captured = capsys.readouterr()
     assert not ended.value.code
     assert [figures[2:4] for figures in rows(captured.out).values()] == [(10, 7)]
-    assert "For a whole month read the files of your log store" in " ".join(captured.err.split())
+    for words in ("For a whole month read the files of your log store", "waiting to start"):
+        assert words in " ".join(captured.err.split())
+    assert "unexpected" not in captured.err
