@@ -115,7 +115,7 @@ def _keys_of(
     return ApiKeys(
         "api-keys",
         spec.consumers,
-        tuple(spec.models),
+        tuple(spec.called_models),
         namespace=namespace,
         seeds=stack.secrets.seeds,
         imported_keys=stack.secrets.imported_keys,

@@ -60,15 +60,32 @@ class Models:
     def serve(
         self, name: str, spec: ModelSpec, endpoint: Endpoint
     ) -> ModelMount | ModelSource | None:
+        """Declare the servers of model `name`, both sides if it is split, and its router."""
+        peers: list[pulumi.Resource] = []
+        seconds, sites = 0, {}
+        for part, side in self.settings.models.items():
+            if side.whole(part) == name:
+                sites[part] = site = self._site(part, side, peers)
+                seconds += budget(side, site.target, site.weights).rollout
+                seen = observed(side, endpoint, self.settings.monitoring)
+                engine_of(side).serve(part, seen, site, opts=self.opts)
+        if spec.routed_by is not None:
+            routed = _routed(name, spec, sites[name], endpoint, seconds)
+            Router(spec.routed_by, routed, opts=self.opts)
+        return sites[name].weights
+
+    def _site(self, name: str, spec: ModelSpec, peers: list[pulumi.Resource]) -> Site:
+        """Return the inputs of the servers `name`; those of a split model have one key."""
+        whole = spec.whole(name)
         monitoring = self.settings.monitoring
         tracing = None if monitoring is None else monitoring.tracing
-        site = Site(
+        return Site(
             namespace=self.namespace,
             target=self.targets[spec.pool],
             weights=self._weights(name, spec),
             artifacts=self._artifacts(name, spec),
-            server_key=self.keys.server_key(name),
-            server_key_marks=self.keys.server_key_marks(name),
+            server_key=self.keys.server_key(whole),
+            server_key_marks=self.keys.server_key_marks(whole),
             gateway=GATEWAY_PODS,
             queue_labels=queue_labels(self.settings.namespace, spec.queue, spec.queue_priority),
             queue=None if spec.queue is None else self.queues.get(spec.queue),
@@ -85,13 +102,10 @@ class Models:
             ),
             accelerators_of_others=self._requested[spec.pool] - spec.most_accelerators,
             images=self.images[spec.pool].ready if spec.pool in self.images else None,
-            public_names=names_for(name, self.settings.routes),
+            public_names=names_for(whole, self.settings.routes),
+            peers=peers,
             gateway_ready=self.gateway,
         )
-        engine_of(spec).serve(name, observed(spec, endpoint, monitoring), site, opts=self.opts)
-        if spec.routed_by is not None:
-            Router(spec.routed_by, _routed(name, spec, site, endpoint), opts=self.opts)
-        return site.weights
 
     def _weights(self, name: str, spec: ModelSpec) -> ModelMount | ModelSource | None:
         """Declare the weights of model `name`, preheated if its spec says so, and return their
@@ -146,7 +160,9 @@ class Models:
         ).mount
 
 
-def _routed(name: str, spec: ModelSpec, site: Site, endpoint: Endpoint) -> RoutedModel:
+def _routed(
+    name: str, spec: ModelSpec, site: Site, endpoint: Endpoint, start_seconds: int
+) -> RoutedModel:
     return RoutedModel(
         name=name,
         names=list(dict.fromkeys((endpoint.served_names[0], *site.public_names))),
@@ -156,7 +172,9 @@ def _routed(name: str, spec: ModelSpec, site: Site, endpoint: Endpoint) -> Route
         keys=site.server_key_marks,
         gateway=site.gateway,
         drain_seconds=spec.drain_seconds,
-        start_seconds=budget(spec, site.target, site.weights).rollout,
+        start_seconds=start_seconds,
+        prefill={} if (peer := spec.peer(name)) is None else answering(peer),
+        bootstrap_port=spec.bootstrap_port if peer else None,
     )
 
 
@@ -211,6 +229,6 @@ def endpoints_of(spec: StackSettings) -> tuple[Endpoint, ...]:
             model,
             sum(each.seconds for each in _first_request(spec, model)),
         )
-        for name, model in spec.models.items()
+        for name, model in spec.called_models.items()
     )
     return tuple(replace(each, counted=True) if counts else each for each in endpoints)

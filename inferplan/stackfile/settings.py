@@ -68,13 +68,14 @@ def advised(settings: StackSettings, file: StackFile | None) -> Iterator[str]:
         *advice(settings),
         *(() if file is None else renamed_keys(file.written_keys, settings)),
     ):
-        position = None if file is None else file.locate(each.path)
+        path = settings.written_at(each.path)
+        position = None if file is None else file.locate(path)
         where = (
             ""
             if file is None or position is None
             else f"{file.shown_path}:{position.line}:{position.column}: "
         )
-        yield f"{where}{dotted(each.path)}: {each.message}"
+        yield f"{where}{dotted(path)}: {each.message}"
 
 
 def load(*, rehearsal: bool = False) -> Stack:

@@ -23,6 +23,7 @@ from inferplan.components.queue.spec import QueueSpec
 from inferplan.components.serving.spec import ModelSpec
 from inferplan.components.spec import DnsLabel, Name, Spec
 from inferplan.components.stores import StoreSpec
+from inferplan.documents.errors import KeyPath
 
 if TYPE_CHECKING:
     import pulumi
@@ -95,6 +96,31 @@ class StackSettings(Spec):
                 "NodePoolSpec", self.cluster.resolved(pool, keeps_models=name in keepers)
             )
         return self
+
+    @model_validator(mode="after")
+    def _split_models(self) -> Self:
+        """Replace each model whose prefill and decode are split with its two sides."""
+        whole = dict(self.models)
+        self.models.clear()
+        for name, model in whole.items():
+            self.models.update(
+                {
+                    key: part
+                    for key, part in model.parts(name).items()
+                    if key == name or key not in whole
+                }
+            )
+        return self
+
+    @property
+    def called_models(self) -> dict[str, ModelSpec]:
+        """The models that clients call: those of `models` that are not a side of another one."""
+        return {name: each for name, each in self.models.items() if each.whole(name) == name}
+
+    def written_at(self, path: KeyPath) -> KeyPath:
+        """Return where the stack file has the value at `path`, which may be of one side of a model."""
+        model = self.models.get(str(path[1])) if path[:1] == ("models",) and path[1:] else None
+        return path if model is None else ("models", *model.written_at(str(path[1]), path[2:]))
 
 
 @dataclass(frozen=True)

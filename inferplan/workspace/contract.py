@@ -40,7 +40,7 @@ class Contract:
 def contract_of(settings: StackSettings) -> Contract:
     endpoints = {
         name: engine_of(model).endpoint(name, model, server_key_ref(name))
-        for name, model in settings.models.items()
+        for name, model in settings.called_models.items()
     }
     access = None if settings.gateway is None else settings.gateway.access
     return Contract(

@@ -847,6 +847,19 @@ class Router(TypedDict):
     """An image of smg (Shepherd Model Gateway). Default: docker.io/lightseekorg/smg:1.13.0."""
 
 
+class Side(TypedDict):
+    """The servers of one side of a split model. All other settings are the model's, for both sides."""
+
+    replicas: NotRequired[int]
+    """Number of servers, or the range {min, max} that follows the load of this side. Default: 1."""
+    autoscaling: NotRequired[Scaling]
+    """Instead of `replicas`: Number of servers, or the range {min, max} that follows the load of this side."""
+    pool: NotRequired[str]
+    """The node pool of this side. Default: the model's pool."""
+    tensor_parallel_size: NotRequired[int]
+    """Accelerators that each layer is split over on this side. Default: the model's."""
+
+
 class Bucket(TypedDict):
     """The sizes that one dimension is padded to. Each size is compiled before the first answer."""
 
@@ -958,12 +971,12 @@ class VllmServiceArgs(TypedDict):
     """Accelerators that each layer is split over. Default: 1."""
     pipeline_parallel_size: NotRequired[int]
     """Stages of the layers, each on its own accelerators. Default: 1."""
+    router: NotRequired[Router]
+    """Sends prompts with the same beginning to the same replica, which has it in its cache. Default: the model's Service chooses a replica at random; a split model always has a router."""
     nnodes: NotRequired[int]
     """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together. Default: 1."""
     served_model_name: NotRequired[str]
     """The name that clients send as `model`. Default: the model's key in this file."""
-    router: NotRequired[Router]
-    """Sends prompts with the same beginning to the same replica, which has it in its cache. Default: the model's Service chooses a replica at random."""
     max_model_len: NotRequired[Any]
     """Context length in tokens. Default: the model's own. One of: auto."""
     max_num_seqs: NotRequired[int]
@@ -1991,12 +2004,12 @@ class SglangServiceArgs(TypedDict):
     """Accelerators that each layer is split over. Default: 1."""
     pipeline_parallel_size: NotRequired[int]
     """Stages of the layers, each on its own accelerators. Default: 1."""
+    router: NotRequired[Router]
+    """Sends prompts with the same beginning to the same replica, which has it in its cache. Default: the model's Service chooses a replica at random; a split model always has a router."""
     nnodes: NotRequired[int]
     """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together. Default: 1."""
     served_model_name: NotRequired[str]
     """The name that clients send as `model`. Default: the model's key in this file."""
-    router: NotRequired[Router]
-    """Sends prompts with the same beginning to the same replica, which has it in its cache. Default: the model's Service chooses a replica at random."""
     context_length: NotRequired[int]
     """Context length in tokens. Default: the model's own."""
     max_running_requests: NotRequired[int]

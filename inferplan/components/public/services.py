@@ -53,7 +53,7 @@ _EXTRAS = {
     ),
 }
 # A queue is a component of a stack; its labels can be set in `labels`.
-_OMIT = frozenset({"engine", "preheat", "queue", "queue_priority"})
+_OMIT = frozenset({"engine", "preheat", "queue", "queue_priority", "prefill", "decode"})
 
 
 class ModelService(pulumi.ComponentResource):

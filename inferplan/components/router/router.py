@@ -4,7 +4,7 @@ Options, paths and ports: the package smg 1.13.0 (read 2026-11).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pulumi
 
@@ -47,7 +47,8 @@ class RoutedModel:
     they accept, each with a mark that changes with the key.
 
     `names` are those that calls may have as `model`, the server's own first. A request may take
-    `drain_seconds`, and the pods need `start_seconds` until they are ready.
+    `drain_seconds`, and the pods need `start_seconds` until they are ready. If the model is split,
+    `pods` are its decode servers and `prefill` the labels of its prefill servers.
     """
 
     name: str
@@ -59,6 +60,8 @@ class RoutedModel:
     gateway: Mapping[str, str]
     drain_seconds: int
     start_seconds: int
+    prefill: Mapping[str, str] = field(default_factory=dict)
+    bootstrap_port: int | None = None
 
 
 class Router(pulumi.ComponentResource):
@@ -147,9 +150,7 @@ def router_args(spec: RouterSpec, model: RoutedModel) -> list[str]:
         f"--port={PORT}",
         f"--policy={spec.policy}",
         *prefix,
-        "--service-discovery",
-        "--selector",
-        *(f"{key}={value}" for key, value in model.pods.items()),
+        *_discovery(model),
         f"--service-discovery-port={model.port}",
         "--service-discovery-namespace=$(POD_NAMESPACE)",
         f"--api-key=$({_KEY})",
@@ -164,6 +165,19 @@ def router_args(spec: RouterSpec, model: RoutedModel) -> list[str]:
         # A lower level logs a line for each request, and the gateway has that log.
         "--log-level=warn",
     ]
+
+
+def _discovery(model: RoutedModel) -> list[str]:
+    """Return the labels of the pods that the router finds, of both sides if the model is split."""
+
+    def chosen(option: str, labels: Mapping[str, str]) -> list[str]:
+        return [option, *(f"{key}={value}" for key, value in labels.items())]
+
+    if not model.prefill:
+        return ["--service-discovery", *chosen("--selector", model.pods)]
+    sides = {"--prefill-selector": model.prefill, "--decode-selector": model.pods}
+    selectors = [word for option in sides for word in chosen(option, sides[option])]
+    return ["--service-discovery", "--pd-disaggregation", *selectors]
 
 
 def _deployment(
@@ -274,6 +288,7 @@ def _edges(
     """Return the network policy: the gateway alone calls the router, which calls the model's pods and
     the Kubernetes API.
     """
+    prompts = tcp(*([model.bootstrap_port] if model.bootstrap_port else []), model.port)
     inward, outward = (
         networking.NetworkPolicyIngressRuleArgsDict,
         networking.NetworkPolicyEgressRuleArgsDict,
@@ -283,6 +298,7 @@ def _edges(
         ingress=[inward(from_=[pods(model.gateway)], ports=tcp(PORT))],
         egress=[
             outward(to=[pods(model.pods)], ports=tcp(model.port)),
+            *([outward(to=[pods(model.prefill)], ports=prompts)] if model.prefill else []),
             outward(to=peers("", spec.api_networks), ports=tcp(*API_PORTS)),
         ],
     )

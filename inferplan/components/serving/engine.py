@@ -47,7 +47,8 @@ class Site:
     this model may have. `accelerators_of_others` are the accelerators of the pool that other models
     request. `prometheus` is the address that scalers query, `prometheus_login` the authentication
     mode of its TriggerAuthentication, None without a login. `tracing`
-    is where an engine that `traces` sends its traces.
+    is where an engine that `traces` sends its traces. `peers` are the workloads of the other side of
+    a split model that are ready before this one; a workload adds itself.
     """
 
     namespace: pulumi.Input[str]
@@ -66,6 +67,7 @@ class Site:
     gateway_ready: tuple[pulumi.Resource, ...] = ()
     artifacts: Mapping[str, ModelMount] = field(default_factory=dict)
     public_names: tuple[str, ...] = ()
+    peers: list[pulumi.Resource] = field(default_factory=list, repr=False)
 
     @property
     def mount(self) -> ModelMount | None:

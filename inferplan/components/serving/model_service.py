@@ -14,7 +14,6 @@ from inferplan.components.kubernetes import apps, core, meta, networking, policy
 from inferplan.components.naming import bounded, content_key, selector
 from inferplan.components.network import pods, server_edges, store_edges, tcp
 from inferplan.components.network import policy as network_policy
-from inferplan.components.router.spec import router_labels
 from inferplan.components.serving import groups, workload
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.hardware import missing_libraries
@@ -104,14 +103,15 @@ class ModelService(pulumi.ComponentResource):
             # here, no later update removes it.
             pod = template(replace(leader, labels={**leader.labels, **site.queue_labels}))
             deployment = groups.deployment(name, spec, pod, times=times)
-            apps.Deployment(
+            made = apps.Deployment(
                 name, metadata=object_meta(name, site, queued=True), spec=deployment, opts=opened
             )
         else:
             worker = groups.worker_of(server, site.server_key_marks)
-            groups.leader_worker_set(
+            made = groups.leader_worker_set(
                 name, spec, template(leader), template(worker), site=site, opts=opened
             )
+        site.peers.append(made)
         scaler(name, spec, site, target=target, metadata=metadata, times=times, opts=child)
         core.Service(
             name, metadata=metadata, spec=_service(groups.answering(name), server.ports), opts=child
@@ -205,7 +205,7 @@ def gated(
         # drain while the gateway still forwards their last responses.
         depends_on=[
             gate
-            for gate in (*gates, site.images, site.queue, *site.gateway_ready)
+            for gate in (*gates, site.images, site.queue, *site.gateway_ready, *site.peers)
             if gate is not None
         ],
         custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
@@ -222,14 +222,25 @@ def _edges(
     ports = sorted({protocol.port for protocol in endpoint.protocols})
     own = selector(workload.COMPONENT, name)
     callers = [pods(site.gateway)]
-    if spec.routed_by is not None:
-        callers.append(pods(router_labels(name)))
+    if (router := spec.router_pods(name)) is not None:
+        callers.append(pods(router))
     inbound = networking.NetworkPolicyIngressRuleArgsDict(from_=callers, ports=tcp(*ports))
-    inside, outside = ([], []) if spec.pods == 1 else groups.pod_edges(own)
+    peer, announced = spec.peer(name), []
+    if router is not None and spec.bootstrap_port is not None and name != spec.whole(name):
+        announced = [
+            networking.NetworkPolicyIngressRuleArgsDict(
+                from_=[pods(router)], ports=tcp(spec.bootstrap_port)
+            )
+        ]
+    inside, outside = (
+        ([], [])
+        if spec.pods == 1 and peer is None
+        else groups.pod_edges(own if peer is None else selector(workload.COMPONENT, peer))
+    )
     buckets = [] if site.streamed is None else store_edges(site.streamed)
     return network_policy(
         own,
-        ingress=[inbound, *inside],
+        ingress=[inbound, *announced, *inside],
         egress=[*buckets, *outside, *server_edges(spec.egress.edges())],
     )
 

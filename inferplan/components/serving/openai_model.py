@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field, StringConstraints
 
 from inferplan.components.handles import NodeTarget, RouterAddress
-from inferplan.components.router.spec import RouterSpec, router_address
-from inferplan.components.serving.parallel import ShardedModel
+from inferplan.components.router.spec import router_address
 from inferplan.components.serving.remote_code import ReviewedCode
 from inferplan.components.serving.scaling_spec import ScalingSignals
+from inferplan.components.serving.split import SplitModel
 from inferplan.components.spec import FieldError, rule
 from inferplan.documents.errors import SpecError
 
@@ -19,7 +19,7 @@ from inferplan.documents.errors import SpecError
 _SIGNALS = ScalingSignals.model_validate({"waitingRequests": 5, "kvCachePercent": 80})
 
 
-class OpenAiModel(ShardedModel, ReviewedCode):
+class OpenAiModel(SplitModel, ReviewedCode):
     """A model behind an OpenAI-compatible server whose processes find one another on several nodes."""
 
     can_span_nodes: ClassVar[bool] = True
@@ -34,10 +34,6 @@ class OpenAiModel(ShardedModel, ReviewedCode):
         | None
     ) = None
     """The name that clients send as `model`. Default: the model's key in this file."""
-    router: RouterSpec | None = None
-    """Sends prompts with the same beginning to the same replica, which has it in its cache. Default:
-    the model's Service chooses a replica at random.
-    """
 
     @property
     def default_signals(self) -> ScalingSignals:
@@ -53,17 +49,13 @@ class OpenAiModel(ShardedModel, ReviewedCode):
         return self.nnodes
 
     @property
-    def routed_by(self) -> RouterSpec | None:
-        return self.router
-
-    @property
     def adapter_names(self) -> tuple[str, ...]:
         """The names of all adapters."""
         return ()
 
     def router_at(self, model: str) -> RouterAddress | None:
         """Return where the router of this model is found, which is called `model`."""
-        return None if self.router is None else router_address(model)
+        return None if self.routed_by is None else router_address(model)
 
     @property
     def operator_services(self) -> tuple[str, ...]:
@@ -94,22 +86,35 @@ class OpenAiModel(ShardedModel, ReviewedCode):
                 " Enlarge the pool, or shard less.",
             )
 
+    def served_as(self, name: str) -> str:
+        return self.served_model_name or name
+
     @rule
     def _router_has_prompts_and_a_replica(self) -> Iterator[FieldError]:
-        if self.router is not None and not self.takes_prompts:
+        split = self.prefill is not None
+        if self.router is None and not split:
+            return
+        field, remedy = ("prefill", "prefill and decode") if split else ("router", "router")
+        if not self.takes_prompts:
             yield FieldError(
                 f"A router chooses by the prompt, and this model takes none: {self.why_no_prompts}."
-                " Remove router.",
-                "router",
+                f" Remove {remedy}.",
+                field,
             )
-        if self.router is not None and self.adapter_names:
+        if self.adapter_names:
             yield FieldError(
                 "A router knows one model for each server, and answers 404 to the names of adapters"
-                f" ({', '.join(self.adapter_names)}). Remove router, or serve the adapters by a"
+                f" ({', '.join(self.adapter_names)}). Remove {remedy}, or serve the adapters by a"
                 " model of their own.",
-                "router",
+                field,
             )
-        if self.router is not None and self.min_replicas == 0 and self.scaling is not None:
+        if split and self.nnodes > 1:
+            yield FieldError(
+                f"Each server of a split model is one pod, and nnodes is {self.nnodes}. Remove nnodes,"
+                " or remove prefill and decode.",
+                "nnodes",
+            )
+        if self.min_replicas == 0 and self.scaling is not None:
             yield FieldError(
                 "replicas.min is 0, and a router is ready only while a replica is. Use min: 1, or"
                 " remove router.",

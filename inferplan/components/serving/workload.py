@@ -65,7 +65,8 @@ class Server:
     `ports` has at least `http`; without ports there are no probes. `ready_path` answers once
     requests are served, `live_path` while the process is sound. `command` is the program and `args`
     its arguments, because the entry points and working directories of images differ. `files` are
-    the engine's own small files by path, in a volume that `mounts` refers to. `labels` are further
+    the engine's own small files by path, in a volume that `mounts` refers to. `pod_env` are variables
+    with the field of the pod that has their value. `labels` are further
     labels of the pods, `worker_args` the arguments of the other pods of a replica of several.
     `group` owns the pod's volumes, and every container is in it.
     """
@@ -78,6 +79,7 @@ class Server:
     live_path: str
     env: Mapping[str, str]
     secret_env: Mapping[str, SecretRef]
+    pod_env: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     volumes: Sequence[core.VolumeArgsDict] = ()
     mounts: Sequence[core.VolumeMountArgsDict] = ()
@@ -246,7 +248,10 @@ def _container(
             # An image's own directory may be closed to a user other than root (vllm-gaudi's is
             # /root/scripts).
             working_dir=spec.scratch_paths["cache"],
-            env=environment(spec, server.env, server.secret_env, target=target),
+            env=[
+                *environment(spec, server.env, server.secret_env, target=target),
+                *(_from_pod(name, path) for name, path in server.pod_env.items()),
+            ],
             ports=container_ports(server.ports),
             resources=resources_of(spec, spec.accelerators_per_pod, target),
             startup_probe=startup,
@@ -259,6 +264,11 @@ def _container(
             volume_mounts=[*scratch_mounts(spec, target), *server.mounts, *extra_mounts(spec)],
         )
     )
+
+
+def _from_pod(name: str, path: str) -> core.EnvVarArgsDict:
+    source = core.EnvVarSourceArgsDict(field_ref=core.ObjectFieldSelectorArgsDict(field_path=path))
+    return core.EnvVarArgsDict(name=name, value_from=source)
 
 
 def container_ports(ports: Mapping[str, int]) -> list[core.ContainerPortArgsDict]:

@@ -23,6 +23,11 @@ def check(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]
     """Check the sections of a stack against each other; `has_key_seed` says whether the stack has
     an `apiKeySeed`.
     """
+    for error in _errors(settings, has_key_seed=has_key_seed):
+        yield SpecError(settings.written_at(error.path), error.message)
+
+
+def _errors(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError]:
     yield from names.errors(settings)
     yield from placement.errors(settings)
     yield from capacity.errors(settings)

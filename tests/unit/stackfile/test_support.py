@@ -72,7 +72,7 @@ WISHES: list[tuple[str, str, tuple[str, ...]]] = [
     ("prefix caching", "supported", ("enablePrefixCaching",)),
     ("prefix routing", "supported", ("router: {}",)),
     ("llm-d", "not", ("router: {}",)),
-    ("disaggregated prefill", "not", ("chunked prefill",)),
+    ("disaggregated prefill", "supported", ("prefill: {replicas: 1}", "decode: {replicas: 1}")),
     ("LMCache", "supported", ("extraArgs",)),
     ("s3", "supported", ("kind: s3",)),
     ("fsx", "instead", ("kind: pvc",)),
@@ -157,8 +157,6 @@ def test_a_word_that_no_row_knows_is_an_error_with_the_nearest_topic(capsys):
 # A field or value in a stack file that this release does not have, and words of the answer.
 WRITTEN = [
     (f"{VLLM}.inferencePool", "llama", "router: {}"),
-    (f"{VLLM}.prefill", {"replicas": 2}, "chunked prefill"),
-    (f"{VLLM}.decode", {"replicas": 2}, "chunked prefill"),
     (f"{VLLM}.lora", {"a": "b"}, "loraAdapters"),
     (f"{VLLM}.accelerators", 0.5, "mig:"),
     (f"{VLLM}.tokensPerDay", 1000, "requestsPerMinute"),

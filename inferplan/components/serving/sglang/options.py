@@ -15,6 +15,7 @@ from inferplan.documents.errors import suggestion
 from inferplan.tables import table
 
 _TABLE: Final = table("components/serving/sglang/options.toml")
+TRANSFER_BACKEND: Final = "--disaggregation-transfer-backend"
 FIELD_OPTIONS: Final[Mapping[str, Sequence[str]]] = _TABLE["options"]
 
 

@@ -23,6 +23,8 @@ from inferplan.components.serving.volumes import (
 
 PORT = 30000
 _GROUP_PORT = 20000
+# The annotation of prefill pods that the router reads (smg 1.13.0, 2026-11).
+_BOOTSTRAP_PORT = "sglang.ai/bootstrap-port"
 _LAUNCH, _SCRIPT = "/launch", "serve.py"
 # The variables from which the launcher reads the server's key, and a further one during a change.
 _KEYS = ("SGLANG_API_KEY", "NEXT_API_KEY")
@@ -65,9 +67,13 @@ def server(name: str, spec: SglangSpec, site: Site) -> workload.Server:
         ready_path="/health",
         live_path="/health",
         env=_ENVIRONMENT,
+        annotations={_BOOTSTRAP_PORT: str(spec.bootstrap_port)} if spec.side == "prefill" else {},
         secret_env=dict(zip(_KEYS, site.server_key_marks, strict=False)),
         volumes=model_volumes(mount),
-        mounts=[*model_mounts(f"{MODELS}/{name}", mount), read_only_mount(FILES_VOLUME, _LAUNCH)],
+        mounts=[
+            *model_mounts(f"{MODELS}/{spec.whole(name)}", mount),
+            read_only_mount(FILES_VOLUME, _LAUNCH),
+        ],
         files={_SCRIPT: script},
     )
 
@@ -76,10 +82,10 @@ def server_args(name: str, spec: SglangSpec, site: Site) -> list[str]:
     """Return the arguments of the server, in a fixed order, so that an unchanged model shows no
     change.
     """
-    weights = f"{MODELS}/{name}"
+    weights = f"{MODELS}/{spec.whole(name)}"
     arguments = [
         f"--model-path={weights}",
-        f"--served-model-name={spec.served_model_name or name}",
+        f"--served-model-name={spec.served_as(name)}",
         "--host=0.0.0.0",
         f"--port={PORT}",
     ]
@@ -95,7 +101,21 @@ def server_args(name: str, spec: SglangSpec, site: Site) -> list[str]:
     if spec.lora_adapters:
         paths = (f"{adapter}={weights}/{path}" for adapter, path in spec.lora_adapters.items())
         arguments += ["--enable-lora", "--lora-paths", *paths]
-    return [*arguments, *spec.extra_args]
+    return [*arguments, *_transfer(spec), *spec.extra_args]
+
+
+def _transfer(spec: SglangSpec) -> list[str]:
+    """Return the arguments of one side of a split model. NIXL falls back to TCP on nodes without
+    RDMA, which Mooncake, SGLang's default, does not.
+    """
+    if spec.side is None:
+        return []
+    chosen = any(each.startswith(options.TRANSFER_BACKEND) for each in spec.extra_args)
+    return [
+        f"--disaggregation-mode={spec.side}",
+        *([] if chosen else [f"{options.TRANSFER_BACKEND}=nixl"]),
+        f"--disaggregation-bootstrap-port={spec.bootstrap_port}",
+    ]
 
 
 def _rank(spec: SglangSpec, rank: str) -> list[str]:

@@ -48,6 +48,9 @@ class SglangSpec(OpenAiModel):
         "kv_cache_percent": Query(f"100 * sum(sglang:token_usage{{{PODS}}})"),
     }
 
+    # SGLang's default of --disaggregation-bootstrap-port (0.5.23).
+    bootstrap_port: ClassVar[int | None] = 8998
+
     engine: Literal["sglang"]
     context_length: PositiveInt | None = None
     """Context length in tokens. Default: the model's own."""
@@ -148,6 +151,7 @@ class SglangSpec(OpenAiModel):
                 " for CPUs.",
             )
         yield from self.nodes_errors(target)
+        yield from self.split_errors(target)
 
     def _has_table(self, target: NodeTarget) -> bool:
         image = self.image or default_image_of(self, target) or ""

@@ -13,7 +13,7 @@ from inferplan.components.serving.demand import demand_of
 from inferplan.components.serving.engine import Site, TraceSink, openai_endpoint
 from inferplan.components.serving.hardware import vendor_of
 from inferplan.components.serving.model_service import serving
-from inferplan.components.serving.vllm import cpu, recipes
+from inferplan.components.serving.vllm import cpu, nixl, recipes
 from inferplan.components.serving.vllm.engine_args import (
     TASK_OPTIONS,
     VLLM_ENVIRONMENT,
@@ -84,10 +84,13 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
             **_engine_environment(spec, site.target),
             **_trace_environment(name, site.tracing),
             **plain,
+            **(nixl.ENVIRONMENT if spec.side else {}),
         },
         secret_env={**keys, **secrets},
+        pod_env=nixl.POD_ENVIRONMENT if spec.side else {},
+        annotations=nixl.ANNOTATIONS if spec.side else {},
         volumes=model_volumes(mount) if ca is None else [ca_volume(ca)],
-        mounts=model_mounts(f"{MODELS}/{name}", mount) if ca is None else [ca_mount()],
+        mounts=model_mounts(f"{MODELS}/{spec.whole(name)}", mount) if ca is None else [ca_mount()],
     )
     made = recipes.with_recipes(made, spec, mount)
     return _with_usage_log(made) if spec.usage_log else made
@@ -118,8 +121,9 @@ def serve_args(
     change.
     """
     address = None if streamed is None else streamed.stream_address(spec.weights.path)
-    model = address or f"{MODELS}/{name}"
-    own = spec.served_model_name or name
+    # vLLM moves KV caches only between servers that have the model at the same path.
+    model = address or f"{MODELS}/{spec.whole(name)}"
+    own = spec.served_as(name)
     others = [each for each in public_names if each not in (own, *spec.adapter_names)]
     # The first name is the one in responses and metrics.
     names = ["--served-model-name", own, *others] if others else [f"--served-model-name={own}"]
@@ -145,7 +149,8 @@ def serve_args(
             f"{key}={artifact_path(artifact)}" for key, artifact in spec.lora_artifacts.items()
         )
         arguments += ["--enable-lora", "--lora-modules", *of_weights, *of_artifacts]
-    return [*arguments, *TASK_OPTIONS.get(spec.task, ()), *spec.extra_args]
+    transfer = nixl.ARGUMENTS if spec.side else ()
+    return [*arguments, *TASK_OPTIONS.get(spec.task, ()), *transfer, *spec.extra_args]
 
 
 def _trace_args(tracing: TraceSink | None) -> list[str]:

@@ -246,6 +246,7 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
         if values.is_of_release(image):
             yield from self._rejected_by_vllm(values.release_of(image))
         vendor = vendor_of(target)
+        yield from self.split_errors(target)
         if vendor is None:
             yield from cpu.errors(self, target)
         if self.gaudi is not None and not (vendor and vendor.compiles_graphs):

@@ -1,0 +1,78 @@
+"""A stack with a split model, as the whole stack declares it."""
+
+from __future__ import annotations
+
+import json
+from itertools import takewhile
+
+import pytest
+
+from inferplan.pulumi_engine.program.record import record
+from tests.unit.infra.test_compose_images import INFRA
+from tests.unit.infra.test_compose_preheats import SEED
+from tests.unit.stackfile.test_checks import CONFIG, MODEL
+
+SPLIT = {**MODEL, "prefill": {"replicas": 2}, "decode": {"replicas": 2}}
+
+
+@pytest.fixture(scope="module", params=["vllm", "sglang"])
+def recording(request):
+    sections = {**CONFIG, "models": {"chat-model": {**SPLIT, "engine": request.param}}}
+    config = {
+        f"inferplan:{key}": json.dumps(value)
+        for key, value in sections.items()
+        if key != "apiKeySeed"
+    }
+    return record(
+        INFRA, project="inferplan", stack="test", config=config | SEED, secret_keys=frozenset(SEED)
+    )
+
+
+def of(recording, kind):
+    return {each.name: each for each in recording.of_type(f"kubernetes:{kind}")}
+
+
+def test_one_router_finds_both_sides(recording):
+    deployments = of(recording, "apps/v1:Deployment")
+    assert {"chat-model", "chat-model-prefill", "chat-model-router"} <= deployments.keys()
+    [router] = deployments["chat-model-router"].inputs["spec"]["template"]["spec"]["containers"]
+    arguments = router["args"]
+    assert "--pd-disaggregation" in arguments
+    for side, name in (("prefill", "chat-model-prefill"), ("decode", "chat-model")):
+        place = arguments.index(f"--{side}-selector")
+        words = takewhile(lambda each: not each.startswith("--"), arguments[place + 1 :])
+        chosen = dict(each.split("=") for each in words)
+        labels = deployments[name].inputs["spec"]["template"]["metadata"]["labels"]
+        assert chosen["app.kubernetes.io/instance"] == name
+        assert chosen.items() <= labels.items()
+
+
+def test_prefill_servers_are_ready_before_decode_servers_start(recording):
+    deployments = of(recording, "apps/v1:Deployment")
+    assert deployments["chat-model-prefill"].urn in deployments["chat-model"].dependencies
+    assert deployments["chat-model"].urn not in deployments["chat-model-prefill"].dependencies
+
+
+def test_both_sides_accept_one_key_and_clients_see_one_model(recording):
+    made = [each.inputs.get("metadata", {}).get("name", "") for each in recording.registrations]
+    assert [name for name in made if name.endswith("server-key")] == ["chat-model-server-key"]
+    keys = set()
+    for name in ("chat-model", "chat-model-prefill"):
+        pod = of(recording, "apps/v1:Deployment")[name].inputs["spec"]["template"]["spec"]
+        [server] = pod["containers"]
+        keys |= {
+            each["valueFrom"]["secretKeyRef"]["name"]
+            for each in server["env"]
+            if "secretKeyRef" in each.get("valueFrom", {})
+        }
+    assert keys == {"chat-model-server-key"}
+    proxy = of(recording, "apps/v1:Deployment")["gateway"].inputs["spec"]["template"]
+    assert "chat-model-prefill" not in json.dumps(proxy)
+
+
+def test_the_router_waits_as_long_as_both_sides_need(recording):
+    deployments = of(recording, "apps/v1:Deployment")
+    deadlines = {
+        name: each.inputs["spec"]["progressDeadlineSeconds"] for name, each in deployments.items()
+    }
+    assert deadlines["chat-model-router"] > deadlines["chat-model"]
