@@ -130,10 +130,11 @@ class ServeRoute:
 
 @dataclass(frozen=True, kw_only=True)
 class RouterAddress:
-    """The Service of a model's router."""
+    """The Service of a model's router. `alone` if the model's own Service cannot answer calls."""
 
     host: str
     port: int
+    alone: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

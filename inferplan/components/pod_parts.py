@@ -59,6 +59,12 @@ def tolerations_of(taints: Iterable[Taint]) -> list[core.TolerationArgsDict]:
     ]
 
 
+def from_pod(name: str, path: str) -> core.EnvVarArgsDict:
+    """Return the variable `name` with the value of the pod's field at `path`."""
+    source = core.EnvVarSourceArgsDict(field_ref=core.ObjectFieldSelectorArgsDict(field_path=path))
+    return core.EnvVarArgsDict(name=name, value_from=source)
+
+
 def environment(values: Mapping[str, str]) -> list[core.EnvVarArgsDict]:
     return [core.EnvVarArgsDict(name=name, value=value) for name, value in values.items()]
 

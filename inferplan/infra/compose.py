@@ -24,7 +24,7 @@ from inferplan.components.queue.queues import Queues
 from inferplan.components.size_limit import size_options
 from inferplan.components.sources import ModelMount, ModelSource
 from inferplan.infra.image_evidence import image_evidence
-from inferplan.infra.models import Models, endpoints_of, image_pulls_of
+from inferplan.infra.models import Models, endpoints_of, image_pulls_of, observed_endpoints
 from inferplan.infra.providers import cluster_options
 from inferplan.stackfile.facts import facts_of
 from inferplan.stackfile.stack import Stack, StackSettings
@@ -156,7 +156,12 @@ def _declare_measurements(
             and any(model.preheat is not None for model in spec.models.values())
         )
         traced = [name for name, model in spec.models.items() if model.traces]
-        pods = Observed(endpoints=endpoints, traced=traced, preheats=preheats, stack=watched(spec))
+        pods = Observed(
+            endpoints=observed_endpoints(spec, endpoints),
+            traced=traced,
+            preheats=preheats,
+            stack=watched(spec),
+        )
         MetricsAccess(
             "metrics",
             spec.monitoring,

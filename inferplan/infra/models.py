@@ -2,7 +2,7 @@
 servers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -217,6 +217,14 @@ def _first_request(spec: StackSettings, model: ModelSpec) -> tuple[Part, ...]:
         first_request(model.pool, model, pool, adds_nodes=spec.cluster.adds_nodes(pool))
         if model.scaling
         else ()
+    )
+
+
+def observed_endpoints(spec: StackSettings, endpoints: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
+    """Return an endpoint for each side of the models, all of which have metrics."""
+    wholes = {each.model: each for each in endpoints}
+    return tuple(
+        replace(wholes[model.whole(name)], model=name) for name, model in spec.models.items()
     )
 
 

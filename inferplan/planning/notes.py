@@ -200,7 +200,8 @@ def scaling_notes(settings: StackSettings) -> Iterator[str]:
 def router_notes(settings: StackSettings) -> Iterator[str]:
     """A note for each router that has no choice."""
     for name, model in settings.models.items():
-        if model.routed_by is not None and model.max_replicas < 2:
+        alone = model.peer(name) is None and model.max_replicas < 2
+        if model.routed_by is not None and alone:
             yield (
                 f"{name}: a router chooses among replicas, and this model has"
                 f" {model.max_replicas}. Raise replicas, or remove router."

@@ -66,7 +66,7 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
         here = ("models", name)
         if (
             settings.gateway is not None
-            and not model.consumers
+            and not settings.models[model.whole(name)].consumers
             and not any(name in each.models for each in settings.routes.values())
         ):
             yield SpecError(

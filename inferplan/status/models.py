@@ -115,7 +115,9 @@ def without_router(name: str, spec: PodModel, deployments: Mapping[str, Any]) ->
     router = deployments.get(router_address(name).host, {})
     if spec.routed_by is None or router.get("status", {}).get("readyReplicas", 0):
         return ""
-    return "no router pod is ready, so the gateway calls a replica at random"
+    if spec.peer(name) is None:
+        return "no router pod is ready, so the gateway calls a replica at random"
+    return "no router pod is ready: it needs a ready server on each side"
 
 
 def _wanted(spec: PlacedModel, deployment: Any, ready: int) -> int:

@@ -19,7 +19,7 @@ class Contract:
     has none. `local`: a rehearsal answers.
 
     `names` are those that /v1 of the gateway accepts, each with its model or route, and `routes`
-    are the endpoints of routes.
+    are the endpoints of routes. `wholes` has the model of each side of a split one.
     """
 
     namespace: str
@@ -29,12 +29,17 @@ class Contract:
     local: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
     routes: Mapping[str, Endpoint] = field(default_factory=dict)
+    wholes: Mapping[str, str] = field(default_factory=dict)
 
     def address(self, model: str) -> str:
         """The address of the first protocol of `model`: at the gateway, or inside the cluster
         without a gateway.
         """
-        return model_url(self.endpoints[model], gateway=self.gateway, namespace=self.namespace)
+        return model_url(self.endpoint_of(model), gateway=self.gateway, namespace=self.namespace)
+
+    def endpoint_of(self, model: str) -> Endpoint:
+        """Return the endpoint of `model`, or of the one that it is a side of."""
+        return self.endpoints[self.wholes.get(model, model)]
 
 
 def contract_of(settings: StackSettings) -> Contract:
@@ -50,6 +55,7 @@ def contract_of(settings: StackSettings) -> Contract:
         if access is not None and speaks_grpc(endpoints.values())
         else None,
         endpoints=endpoints,
+        wholes={name: each.whole(name) for name, each in settings.models.items()},
         names=names_at_one_address(tuple(endpoints.values()), settings.routes)
         if settings.gateway and settings.gateway.has_public_routes
         else {},

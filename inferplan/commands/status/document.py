@@ -41,7 +41,7 @@ def status_json(stack: str, state: StackState, contract: Contract, recording: Re
 
 
 def _model(row: ModelRow, contract: Contract, pods: list[Mapping[str, Any]]) -> dict[str, Any]:
-    endpoint = contract.endpoints[row.name]
+    endpoint = contract.endpoint_of(row.name)
     servers = [pod["containers"][0] for pod in pods]
     return {
         **{

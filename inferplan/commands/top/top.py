@@ -134,7 +134,8 @@ def pod_source(workspace: Workspace, context: str | None, *, required: bool) -> 
     """The metrics pages of the pods, those of the stubs in a rehearsal that answers. Raises
     RequestError, or returns None unless `required`.
     """
-    settings, endpoints = workspace.settings, contract_of(workspace.settings).endpoints
+    settings, contract = workspace.settings, contract_of(workspace.settings)
+    endpoints = {name: contract.endpoint_of(name) for name in settings.models}
     if context is None and (port := answering_ports(workspace.cluster).get(METRICS)) is not None:
         get = start(workspace.cluster).get
         return PodMetrics(

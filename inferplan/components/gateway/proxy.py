@@ -257,8 +257,8 @@ def _servers(endpoint: Endpoint, protocol: EndpointProtocol) -> tuple[str, str]:
     router = endpoint.router
     if router is None or protocol.kind == _GRPC:
         return _authority(endpoint, protocol), ""
-    routed = replace(endpoint, host=router.host)
-    return _authority(endpoint, protocol), _authority(routed, replace(protocol, port=router.port))
+    routed = _authority(replace(endpoint, host=router.host), replace(protocol, port=router.port))
+    return (routed, "") if router.alone else (_authority(endpoint, protocol), routed)
 
 
 def _authority(endpoint: Endpoint, protocol: EndpointProtocol) -> str:

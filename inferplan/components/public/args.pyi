@@ -287,12 +287,14 @@ class ServeRoute(TypedDict):
 
 
 class RouterAddress(TypedDict):
-    """The Service of a model's router."""
+    """The Service of a model's router. `alone` if the model's own Service cannot answer calls."""
 
     host: str
     """Host."""
     port: int
     """Port."""
+    alone: NotRequired[bool]
+    """Alone."""
 
 
 class ModelEndpoint(TypedDict):

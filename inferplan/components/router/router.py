@@ -18,6 +18,7 @@ from inferplan.components.pod_parts import (
     api_token_mount,
     api_token_volume,
     container_security,
+    from_pod,
     pod_security,
     spread,
 )
@@ -262,9 +263,6 @@ def _container(spec: RouterSpec, model: RoutedModel) -> core.ContainerArgsDict:
 
 
 def _environment(keys: Sequence[SecretRef]) -> list[core.EnvVarArgsDict]:
-    namespace = core.EnvVarSourceArgsDict(
-        field_ref=core.ObjectFieldSelectorArgsDict(field_path="metadata.namespace")
-    )
     secrets = [
         core.EnvVarArgsDict(
             name=name,
@@ -277,7 +275,7 @@ def _environment(keys: Sequence[SecretRef]) -> list[core.EnvVarArgsDict]:
     plain = {"HF_HUB_OFFLINE": "1", "HOME": "/tmp"}  # noqa: S108 - a volume of the pod's own
     return [
         *(core.EnvVarArgsDict(name=key, value=value) for key, value in plain.items()),
-        core.EnvVarArgsDict(name="POD_NAMESPACE", value_from=namespace),
+        from_pod("POD_NAMESPACE", "metadata.namespace"),
         *secrets,
     ]
 

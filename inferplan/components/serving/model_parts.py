@@ -5,13 +5,12 @@ pods, sizes them, waits for them. Engines answer.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, PositiveInt, field_validator
 
 from inferplan.components.handles import ModelTensors, NodeTarget, TextTensors
 from inferplan.components.preheat.spec import ArtifactSpec, PreheatSpec
-from inferplan.components.router.spec import RouterSpec, router_labels
 from inferplan.components.serving.affinity import AffinitySpec
 from inferplan.components.serving.pod_settings import (
     RESERVED_ENV,
@@ -20,9 +19,10 @@ from inferplan.components.serving.pod_settings import (
     PodSettings,
 )
 from inferplan.components.serving.scaling_spec import ReplicaRange
+from inferplan.components.serving.sides import SidedModel
 from inferplan.components.spec import LISTED_ONCE, Bytes, DnsLabel, PinnedImage, Spec, rule
 from inferplan.components.stores import WeightsSpec
-from inferplan.documents.errors import KeyPath, SpecError
+from inferplan.documents.errors import SpecError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,7 +298,7 @@ class TimedModel(StoredModel, PlacedModel):
         return True
 
 
-class PodModel(TimedModel, SizedModel, PodSettings):
+class PodModel(TimedModel, SizedModel, PodSettings, SidedModel):
     """The part of the workload: everything that a pod is made of, and nothing of callers and
     traffic.
     """
@@ -309,36 +309,8 @@ class PodModel(TimedModel, SizedModel, PodSettings):
     cpu_build: ClassVar[CpuBuild | None] = None
     """The engine's build for pools of CPUs, which rehearsals use too; None if it has none."""
 
-    bootstrap_port: ClassVar[int | None] = None
-    """The port of prefill servers at which transfers are announced."""
-
     image: PinnedImage | None = None
     """Default: the accelerator table's image for this engine, on CPUs that of its build for CPUs."""
-
-    @property
-    def routed_by(self) -> RouterSpec | None:
-        """The router in front of the replicas; None if their Service chooses one."""
-        return None
-
-    def router_pods(self, name: str) -> Mapping[str, str] | None:
-        """Return the labels of the router's pods that call the servers of model `name`."""
-        return None if self.routed_by is None else router_labels(name)
-
-    def whole(self, name: str) -> str:
-        """Return the name of the model that the servers called `name` are a part of."""
-        return name
-
-    def peer(self, name: str) -> str | None:  # noqa: ARG002 - split models read it
-        """Return the name of the servers that exchange KV caches with those called `name`."""
-        return None
-
-    def written_at(self, name: str, path: KeyPath) -> KeyPath:
-        """Return where the stack has the field at `path` of the servers `name`, below `models`."""
-        return (name, *path)
-
-    def parts(self, name: str) -> Mapping[str, Self]:
-        """Return the servers of model `name` by name, in the order of a rollout."""
-        return {name: self}
 
     @field_validator("env")
     @classmethod

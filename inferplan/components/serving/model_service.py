@@ -101,7 +101,8 @@ class ModelService(pulumi.ComponentResource):
         if spec.pods == 1:
             # Kueue's webhook writes the queue into the pods as well; because it is also declared
             # here, no later update removes it.
-            pod = template(replace(leader, labels={**leader.labels, **site.queue_labels}))
+            own = {**leader.labels, **site.queue_labels, **spec.sides(name)}
+            pod = template(replace(leader, labels=own))
             deployment = groups.deployment(name, spec, pod, times=times)
             made = apps.Deployment(
                 name, metadata=object_meta(name, site, queued=True), spec=deployment, opts=opened
@@ -113,9 +114,8 @@ class ModelService(pulumi.ComponentResource):
             )
         site.peers.append(made)
         scaler(name, spec, site, target=target, metadata=metadata, times=times, opts=child)
-        core.Service(
-            name, metadata=metadata, spec=_service(groups.answering(name), server.ports), opts=child
-        )
+        if name == spec.whole(name):
+            self._call(name, spec, site, server.ports, child)
         networking.NetworkPolicy(
             name, metadata=metadata, spec=_edges(name, spec, site, endpoint), opts=child
         )
@@ -127,6 +127,29 @@ class ModelService(pulumi.ComponentResource):
             policy.PodDisruptionBudget(name, metadata=metadata, spec=one_at_a_time, opts=child)
         self.endpoint = endpoint
         self.register_outputs({"host": endpoint.host, "port": endpoint.protocols[0].port})
+
+    def _call(
+        self,
+        name: str,
+        spec: ServedModel,
+        site: Site,
+        ports: Mapping[str, int],
+        child: pulumi.ResourceOptions,
+    ) -> None:
+        """Declare the Service of the model, and let the sides of a split one reach each other."""
+        metadata, sides = object_meta(name, site), spec.sides(name)
+        serves = sides if sides and spec.sides_answer_alone else groups.answering(name)
+        core.Service(name, metadata=metadata, spec=_service(serves, ports), opts=child)
+        if sides:
+            # Both sides pick ports at their start.
+            inside, outside = groups.pod_edges(sides)
+            called = f"{name}-transfer"
+            networking.NetworkPolicy(
+                called,
+                metadata=object_meta(name, site, called=called),
+                spec=network_policy(sides, ingress=inside, egress=outside),
+                opts=child,
+            )
 
 
 def serving(
@@ -225,18 +248,14 @@ def _edges(
     if (router := spec.router_pods(name)) is not None:
         callers.append(pods(router))
     inbound = networking.NetworkPolicyIngressRuleArgsDict(from_=callers, ports=tcp(*ports))
-    peer, announced = spec.peer(name), []
+    announced = []
     if router is not None and spec.bootstrap_port is not None and name != spec.whole(name):
         announced = [
             networking.NetworkPolicyIngressRuleArgsDict(
                 from_=[pods(router)], ports=tcp(spec.bootstrap_port)
             )
         ]
-    inside, outside = (
-        ([], [])
-        if spec.pods == 1 and peer is None
-        else groups.pod_edges(own if peer is None else selector(workload.COMPONENT, peer))
-    )
+    inside, outside = ([], []) if spec.pods == 1 else groups.pod_edges(own)
     buckets = [] if site.streamed is None else store_edges(site.streamed)
     return network_policy(
         own,

@@ -3,6 +3,7 @@ which can span nodes.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
@@ -55,7 +56,9 @@ class OpenAiModel(SplitModel, ReviewedCode):
 
     def router_at(self, model: str) -> RouterAddress | None:
         """Return where the router of this model is found, which is called `model`."""
-        return None if self.routed_by is None else router_address(model)
+        if self.routed_by is None:
+            return None
+        return replace(router_address(model), alone=bool(self.side) and not self.sides_answer_alone)
 
     @property
     def operator_services(self) -> tuple[str, ...]:

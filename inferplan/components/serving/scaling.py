@@ -13,7 +13,7 @@ from inferplan.components.kubernetes import CustomResource, autoscaling, meta
 from inferplan.components.naming import PROMETHEUS_LOGIN
 from inferplan.components.serving.demand import Timing
 from inferplan.components.serving.engine import Site
-from inferplan.components.serving.model_parts import PlacedModel
+from inferplan.components.serving.model_parts import PlacedModel, PodModel
 from inferplan.components.serving.scaling_spec import (
     IN_FLIGHT_QUERY,
     MODEL,
@@ -50,7 +50,7 @@ def counted(endpoint: Endpoint, spec: PlacedModel, start_seconds: int) -> Endpoi
 
 def scaler(
     name: str,
-    spec: PlacedModel,
+    spec: PodModel,
     site: Site,
     *,
     target: Mapping[str, str],
@@ -95,7 +95,7 @@ def scaler(
         triggers.append(("gateway_requests", _WAKING, 1))
     cooldown = cooldown_seconds(scaling, times)
     pods = f"{name}-[a-z0-9]+-[a-z0-9]{{5}}" if spec.pods == 1 else f"{name}-group-[0-9]+"
-    labels = {PODS: f'pod=~"{pods}"', MODEL: f'model="{name}"'}
+    labels = {PODS: f'pod=~"{pods}"', MODEL: f'model="{spec.whole(name)}"'}
     CustomResource(
         name,
         api_version="keda.sh/v1alpha1",

@@ -14,7 +14,9 @@ from inferplan.components.serving.parallel import ShardedModel
 from inferplan.components.serving.scaling_spec import Replicas
 from inferplan.components.spec import DnsLabel, FieldError, Spec, rule
 from inferplan.documents.errors import KeyPath, SpecError
+from inferplan.kube.names import COMPONENT_LABEL, DOMAIN
 
+_SPLIT = f"{DOMAIN}/split"
 Side: TypeAlias = Literal["prefill", "decode"]
 
 
@@ -57,6 +59,11 @@ class SplitModel(ShardedModel):
     def whole(self, name: str) -> str:
         return self._whole or name
 
+    def sides(self, name: str) -> dict[str, str]:
+        if self._side is None:
+            return {}
+        return {COMPONENT_LABEL: "model", _SPLIT: self.whole(name)}
+
     def peer(self, name: str) -> str | None:
         if self._side is None:
             return None
@@ -90,7 +97,12 @@ class SplitModel(ShardedModel):
             "tensor_parallel_size": spec.tensor_parallel_size or self.tensor_parallel_size,
         }
         if side == "prefill":
-            update |= {"consumers": [], "served_model_name": self.served_as(name)}
+            update |= {
+                "consumers": [],
+                "traffic": None,
+                "slo": None,
+                "served_model_name": self.served_as(name),
+            }
         return self.model_copy(update=update).as_side(side, name)
 
     def as_side(self, side: Side, name: str) -> Self:

@@ -16,6 +16,7 @@ from inferplan.components.naming import labels, selector
 from inferplan.components.pod_parts import (
     USER,
     container_security,
+    from_pod,
     pod_security,
     spread,
     tolerations_of,
@@ -250,7 +251,7 @@ def _container(
             working_dir=spec.scratch_paths["cache"],
             env=[
                 *environment(spec, server.env, server.secret_env, target=target),
-                *(_from_pod(name, path) for name, path in server.pod_env.items()),
+                *(from_pod(name, path) for name, path in server.pod_env.items()),
             ],
             ports=container_ports(server.ports),
             resources=resources_of(spec, spec.accelerators_per_pod, target),
@@ -264,11 +265,6 @@ def _container(
             volume_mounts=[*scratch_mounts(spec, target), *server.mounts, *extra_mounts(spec)],
         )
     )
-
-
-def _from_pod(name: str, path: str) -> core.EnvVarArgsDict:
-    source = core.EnvVarSourceArgsDict(field_ref=core.ObjectFieldSelectorArgsDict(field_path=path))
-    return core.EnvVarArgsDict(name=name, value_from=source)
 
 
 def container_ports(ports: Mapping[str, int]) -> list[core.ContainerPortArgsDict]:

@@ -54,8 +54,9 @@ def _unreachable_routers(settings: StackSettings) -> Iterator[SpecError]:
     )
     for name, model in settings.models.items():
         if model.routed_by is not None:
-            message = f"The gateway alone may call a router, and {instead}, or remove router."
-            yield SpecError(("models", name, "router"), message)
+            fields = "router" if model.peer(name) is None else "prefill and decode"
+            message = f"The gateway alone may call a router, and {instead}, or remove {fields}."
+            yield SpecError(("models", name, fields.partition(" ")[0]), message)
 
 
 def _unsupported(settings: StackSettings, gateway: GatewaySpec) -> Iterator[SpecError]:

@@ -94,6 +94,10 @@ def _reserved(settings: StackSettings) -> Iterator[tuple[str, str]]:
             yield f"{name}-{ending}", f"a Service that an operator creates for {name}"
         if model.routed_by is not None:
             yield router_address(name).host, f"the router of {name}"
+        if (peer := model.peer(name)) is not None and name == model.whole(name):
+            yield f"{name}-transfer", f"the network policy of {name}'s sides"
+            if settings.models[peer].whole(peer) == peer:
+                yield peer, f"the prefill side of {name}"
         if model.preheat is not None:
             yield bounded(name, "preheat"), f"the service account of {name}'s preheat"
     for name in (*settings.models, "gateway", "preheat") if settings.monitoring is not None else ():

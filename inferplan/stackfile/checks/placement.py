@@ -12,6 +12,7 @@ from inferplan.components.serving.demand import (
     demand_of,
     scattered_accelerators,
 )
+from inferplan.components.serving.hardware import default_image_of
 from inferplan.components.serving.spec import ModelSpec
 from inferplan.documents.errors import SpecError
 from inferplan.hardware.accelerators import Accelerator, vendor_of_image
@@ -50,6 +51,7 @@ def _model_errors(
     if accelerator is None:
         yield from _on_cpus(model, target, targets)
         return
+    yield from _mixed_images(settings, name, model, targets)
     own = [*_engine(model, target, accelerator), *_accelerators(model, target, accelerator)]
     yield from own
     if own:
@@ -65,6 +67,25 @@ def _model_errors(
     requested[model.pool] += own_total
     shared = list(model.shared_pool_errors(target, totals[model.pool] - model.most_accelerators))
     yield from shared or room_for_surge(settings.models, name, target)
+
+
+def _mixed_images(
+    settings: StackSettings, name: str, model: ModelSpec, targets: Mapping[str, NodeTarget]
+) -> Iterator[SpecError]:
+    """Check that both sides of a split model have one image, at the side that names its pool."""
+    peer = settings.models.get(model.peer(name) or "")
+    if peer is None or peer.pool not in targets or len(model.written_at(name, ("pool",))) < 3:
+        return
+    own, other = (
+        each.image or default_image_of(each, targets[each.pool]) for each in (model, peer)
+    )
+    if own is not None and other is not None and own != other:
+        yield SpecError(
+            ("pool",),
+            f"Pool {model.pool!r} has image {own} for {model.engine}, and the other side has {other}"
+            f" on pool {peer.pool!r}. Only servers of one image exchange KV caches. Use a pool with"
+            " the same accelerators, or name one image for both under image.",
+        )
 
 
 def _on_cpus(

@@ -49,6 +49,10 @@ def declared(engine):
     }
 
 
+def labels(declared, name):
+    return declared["Deployment", name]["spec"]["template"]["metadata"]["labels"]
+
+
 def container(declared, name):
     [container] = declared["Deployment", name]["spec"]["template"]["spec"]["containers"]
     return container
@@ -58,19 +62,32 @@ def test_each_side_has_servers_that_the_selectors_of_the_router_take(declared):
     for name, replicas in (("chat-prefill", 2), ("chat", 1)):
         deployment = declared["Deployment", name]["spec"]
         assert deployment["replicas"] == replicas
-        assert answering(name).items() <= deployment["template"]["metadata"]["labels"].items()
-        assert declared["Service", name]["spec"]["selector"] == answering(name)
+        assert answering(name).items() <= labels(declared, name).items()
     assert declared["PodDisruptionBudget", "chat-prefill"]["spec"]["maxUnavailable"] == 1
 
 
-def test_the_gateway_the_router_and_the_peer_alone_reach_a_side(engine, declared):
-    peers = {"chat": "chat-prefill", "chat-prefill": "chat"}
-    for name, peer in peers.items():
+def test_the_service_has_the_servers_that_answer_alone(engine, declared):
+    assert ("Service", "chat-prefill") not in declared
+    chosen = declared["Service", "chat"]["spec"]["selector"].items()
+    assert chosen <= labels(declared, "chat").items()
+    # An SGLang server of one side answers no call without the other.
+    assert (chosen <= labels(declared, "chat-prefill").items()) is (engine == "vllm")
+
+
+def test_the_gateway_the_router_and_the_sides_alone_reach_a_side(engine, declared):
+    for name in ("chat", "chat-prefill"):
         rules = declared["NetworkPolicy", name]["spec"]["ingress"]
         callers = [[each["podSelector"]["matchLabels"] for each in rule["from"]] for rule in rules]
-        own = {**ROUTER, "app.kubernetes.io/component": "model", "app.kubernetes.io/instance": peer}
         announced = [[ROUTER]] * (engine == "sglang" and name == "chat-prefill")
-        assert callers == [[GATEWAY, ROUTER], *announced, [own]]
+        assert callers == [[GATEWAY, ROUTER], *announced]
+    transfer = declared["NetworkPolicy", "chat-transfer"]["spec"]
+    both = transfer["podSelector"]["matchLabels"]
+    [way_in], [way_out] = transfer["ingress"], transfer["egress"]
+    assert [each["podSelector"]["matchLabels"] for each in way_in["from"]] == [both]
+    assert [each["podSelector"]["matchLabels"] for each in way_out["to"]] == [both]
+    for name in ("chat", "chat-prefill"):
+        assert both.items() <= labels(declared, name).items()
+    assert not both.items() <= ROUTER.items()
 
 
 def test_both_sides_have_one_name_and_the_model_at_one_path(declared):

@@ -75,7 +75,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--kv-transfer-config", "{kv_role: kv_both}"], "is not a JSON object"),
     (
         ["--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'],
-        "declares no peers",
+        "this model has none",
     ),
     (
         [

@@ -31,7 +31,7 @@ from inferplan.components.serving.vllm.engine_args import (
     VllmEngineArgs,
 )
 from inferplan.components.serving.vllm.gaudi import GaudiTuning, field_of
-from inferplan.components.spec import DnsLabel, rule
+from inferplan.components.spec import DnsLabel, FieldError, rule
 from inferplan.documents.errors import SpecError
 from inferplan.hardware.accelerators import Accelerator
 
@@ -69,6 +69,7 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
 
     device_share: ClassVar[float] = MEMORY_SHARE
     cpu_build = cpu.CPU_BUILD
+    sides_answer_alone: ClassVar[bool] = True
     reserved_env: ClassVar[Mapping[str, str]] = VLLM_RESERVED_ENV
     takes_public_names: ClassVar[bool] = True
     reserved_names: ClassVar[Mapping[str, str]] = {
@@ -264,6 +265,15 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
             )
         else:
             yield from self.nodes_errors(target)
+
+    @rule
+    def _sides_have_one_transfer(self) -> Iterator[FieldError]:
+        for index, argument in enumerate(self.extra_args):
+            if self.prefill is not None and argument.startswith("--kv-transfer-config"):
+                yield FieldError(
+                    "prefill and decode set --kv-transfer-config for both sides. Remove it.",
+                    *("extraArgs", index),
+                )
 
     @rule
     def _adapters_and_artifacts_exist_once(self) -> Iterator[str]:

@@ -124,7 +124,7 @@ def problems(
 
 
 def _lone_peers(options: Sequence[Argument]) -> Iterator[tuple[int, str]]:
-    """Yield the first argument of a KV transfer to another server, which no stack declares."""
+    """Yield the first argument of a KV transfer to another server, which the model does not have."""
     transfers = [each for each in options if each.name == "--kv-transfer-config"]
     settings: dict[str, Any] = {}
     for each in transfers:
@@ -135,9 +135,10 @@ def _lone_peers(options: Sequence[Argument]) -> Iterator[tuple[int, str]]:
     alone = [*({connector} & {*needs["connectors"]}), *({role} & {*needs["roles"]})]
     if alone and role in ("", "kv_both", *needs["roles"]):
         problem = (
-            f"{' with '.join(alone)} moves the KV cache between this server and a peer, and a stack"
-            " declares no peers. Remove --kv-transfer-config, or keep the cache in this server's"
-            ' memory: {"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}.'
+            f"{' with '.join(alone)} moves the KV cache between this server and a peer, and this"
+            " model has none. Write prefill: {replicas: 1}, decode: {replicas: 1} instead, or keep"
+            " the cache in this server's memory:"
+            ' {"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}.'
         )
         yield transfers[0].index, problem
 
