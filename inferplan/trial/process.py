@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from inferplan.errors import RequestError
+
 _END_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 
@@ -19,6 +21,23 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def interpreter(program: str, expected: str) -> Path:
+    """The interpreter of an installed Python program: the one next to it, or that of its first line.
+    Raises RequestError for another program; `expected` says which one to name.
+    """
+    path = Path(program).resolve()
+    if (neighbour := path.with_name("python")).exists():
+        return neighbour
+    with path.open("rb") as stream:
+        first = stream.readline(4096).decode(errors="replace").strip()
+    named = Path(first.removeprefix("#!").split(" ")[0])
+    if first.startswith("#!") and named.name.startswith("python"):
+        return named
+    raise RequestError(
+        f"{path} is not a program of Python. Name {expected} in INFERPLAN_CPU_SERVER"
+    )
 
 
 class Process:

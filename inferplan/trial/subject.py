@@ -7,15 +7,12 @@ from typing import Any
 
 from inferplan.trial.questions import Question
 
-# The file of a subject with the configuration of Ray Serve.
-SERVE_CONFIG = "serve.yaml"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     """The model `name` of a stack: its `spec`, the `container` of its server in the plan, the
-    directory of its files, and the program of its engine on this computer. `files` are those that
-    the plan gives the server, by path; `request` is one that clients send.
+    directory of its files, and the program of its engine on this computer. `objects` are those of
+    the model in the plan by their type; `request` is one that clients send.
     """
 
     name: str
@@ -23,7 +20,7 @@ class Subject:
     container: Mapping[str, Any]
     weights: Path
     program: str
-    files: Mapping[str, str] = field(default_factory=dict)
+    objects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     request: Question | None = None
 
     @property

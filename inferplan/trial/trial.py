@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from inferplan.trial.engines import triton, vllm
+from inferplan.trial.engines import ray_serve, triton, vllm
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
 
@@ -35,5 +35,12 @@ TRIALS = {
         package="nvidia-pytriton",
         unjudged=triton.UNJUDGED,
         run=triton.run,
+    ),
+    "ray-serve": EngineTrial(
+        title=ray_serve.TITLE,
+        program="serve",
+        package="ray[serve]",
+        unjudged=ray_serve.UNJUDGED,
+        run=ray_serve.run,
     ),
 }

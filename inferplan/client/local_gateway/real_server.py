@@ -15,6 +15,7 @@ from inferplan.documents.errors import unknown
 from inferplan.errors import RequestError
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
 from inferplan.kube.paths import mapping
+from inferplan.kube.pod_sets import templates_of
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.pulumi_engine.values import reveal
 from inferplan.rehearsal.cluster import Cluster
@@ -111,16 +112,24 @@ def arguments_of(server: RealServer, recording: Recording) -> tuple[list[str], l
 
 
 def container_of(model: str, recording: Recording) -> Mapping[str, Any]:
-    """The container of the server of `model`. Raises RequestError if the plan has none."""
-    for each in recording:
-        spec = mapping(reveal(each.inputs), "spec")
-        template = mapping(spec, "template") or mapping(
-            spec, "leaderWorkerTemplate", "workerTemplate"
-        )
-        labels = mapping(template, "metadata", "labels")
-        if (labels.get(COMPONENT_LABEL), labels.get(INSTANCE_LABEL)) == ("model", model):
-            return template["spec"]["containers"][0]
-    raise RequestError(f"the plan has no server of {model}")
+    """The container of the servers of `model`, that of the workers in a group. Raises RequestError
+    if the plan has none.
+    """
+    containers = [
+        template["spec"]["containers"][0]
+        for each in recording
+        for template in templates_of(each.type, reveal(each.inputs))
+        if is_of_model(model, template)
+    ]
+    if not containers:
+        raise RequestError(f"the plan has no server of {model}")
+    return containers[-1]
+
+
+def is_of_model(model: str, manifest: Mapping[str, Any]) -> bool:
+    """True for objects and pods of the servers of `model`."""
+    labels = mapping(manifest, "metadata", "labels")
+    return (labels.get(COMPONENT_LABEL), labels.get(INSTANCE_LABEL)) == ("model", model)
 
 
 def program(

@@ -21,8 +21,7 @@ def command(
         Path,
         typer.Option(
             metavar="DIR",
-            help="The directory of the model: config.json and the tokenizer for vLLM (weights are"
-            " checked if they are there), the files or the repository for Triton.",
+            help="The directory with the files that the engine reads (inferplan docs trial).",
         ),
     ],
     request: Annotated[

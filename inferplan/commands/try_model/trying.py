@@ -2,21 +2,17 @@
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from inferplan.client.local_gateway.real_server import container_of
+from inferplan.client.local_gateway.real_server import container_of, is_of_model
 from inferplan.documents.errors import unknown
 from inferplan.errors import RequestError
-from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL
-from inferplan.kube.paths import mapping
-from inferplan.pulumi_engine.recording import Recording
 from inferplan.pulumi_engine.values import reveal
 from inferplan.stackfile.reader import StackFile
 from inferplan.trial.questions import request_in
-from inferplan.trial.subject import SERVE_CONFIG, Subject
+from inferplan.trial.subject import Subject
 from inferplan.trial.trial import TRIALS
 from inferplan.trial.verdict import Finding
 from inferplan.workspace.workspace import Workspace
@@ -60,12 +56,16 @@ def tried(
             " in an environment of its own (inferplan docs trial), and put it on PATH or name it in"
             " INFERPLAN_CPU_SERVER"
         )
-    container, files = _server_of(model, workspace.record())
+    recording = workspace.record()
     subject = Subject(
         name=model,
         spec=spec,
-        container=container,
-        files=files,
+        container=container_of(model, recording),
+        objects={
+            each.type: inputs
+            for each in recording
+            if is_of_model(model, inputs := reveal(each.inputs))
+        },
         weights=weights.expanduser().absolute(),
         program=program,
         request=None if request is None else request_in(request),
@@ -76,24 +76,3 @@ def tried(
         unjudged=trial.unjudged,
         file=workspace.file,
     )
-
-
-def _server_of(model: str, recording: Recording) -> tuple[Mapping[str, Any], dict[str, str]]:
-    """The container of the server of `model`, and the files that the plan gives it by path. Raises
-    RequestError if the plan has no server.
-    """
-    files: dict[str, str] = {}
-    for each in recording:
-        inputs = reveal(each.inputs)
-        labels = mapping(inputs, "metadata", "labels")
-        if (labels.get(COMPONENT_LABEL), labels.get(INSTANCE_LABEL)) != ("model", model):
-            continue
-        if each.type.endswith(":RayService"):
-            spec = inputs["spec"]
-            workers = spec["rayClusterConfig"]["workerGroupSpecs"][0]
-            container = workers["template"]["spec"]["containers"][0]
-            return container, {SERVE_CONFIG: spec["serveConfigV2"]}
-        if each.type.endswith(":ConfigMap"):
-            # A key of a ConfigMap has two dots for each slash of the path.
-            files |= {key.replace("..", "/"): text for key, text in inputs["data"].items()}
-    return container_of(model, recording), files

@@ -50,7 +50,7 @@ _RAISED_BY_MODEL = "Failed to process the request(s)"
 
 @dataclass(frozen=True)
 class _Server:
-    """How to start tritonserver here: the program, its variables and further options."""
+    """A tritonserver on this computer: the program, its variables and further options."""
 
     program: str
     environment: Mapping[str, str]
@@ -216,7 +216,10 @@ def _lay_out(subject: Subject, repository: Path) -> dict[str, str]:
                 " directory of the model repository"
             )
         return dict.fromkeys(names, "")
-    for path, text in subject.files.items():
+    files = subject.objects.get("kubernetes:core/v1:ConfigMap", {}).get("data", {})
+    for key, text in files.items():
+        # A key of a ConfigMap has two dots for each slash of the path.
+        path = key.replace("..", "/")
         file = repository / PurePosixPath(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(_on_processors(text, path, subject), encoding="utf-8")

@@ -20,7 +20,7 @@ from inferplan.tables import table
 from inferplan.trial import checkpoint as checkpoints
 from inferplan.trial import verdict
 from inferplan.trial.checkpoint import Checkpoint
-from inferplan.trial.process import Process, free_port, started
+from inferplan.trial.process import Process, free_port, interpreter, started
 from inferplan.trial.questions import Question, ask, questions, read
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
@@ -42,7 +42,10 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
     """Yield the findings in the order of the steps. The engine and its children have ended
     afterwards. Raises RequestError, before anything starts, if the model cannot be tried.
     """
-    container, python = subject.container, _interpreter(subject.program)
+    container, python = (
+        subject.container,
+        interpreter(subject.program, "the vllm of an environment with vLLM's CPU build"),
+    )
     trial = _Trial(
         name=subject.name,
         image=container["image"],
@@ -263,24 +266,6 @@ def _special_tokens(checkpoint: Checkpoint) -> list[int]:
         return [each["id"] for each in document.get("added_tokens", ())]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
-
-
-def _interpreter(program: str) -> Path:
-    """The interpreter of an installed Python program: the one next to it, or that of its first line.
-    Raises RequestError for another program.
-    """
-    path = Path(program).resolve()
-    if (neighbour := path.with_name("python")).exists():
-        return neighbour
-    with path.open("rb") as stream:
-        first = stream.readline(4096).decode(errors="replace").strip()
-    named = Path(first.removeprefix("#!").split(" ")[0])
-    if first.startswith("#!") and named.name.startswith("python"):
-        return named
-    raise RequestError(
-        f"{path} is not a program of Python. Name the vllm of an environment with vLLM's CPU build"
-        " in INFERPLAN_CPU_SERVER"
-    )
 
 
 def _settings(name: str, spec: VllmSpec) -> dict[verdict.Path, list[str]]:

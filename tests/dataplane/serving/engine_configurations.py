@@ -93,3 +93,34 @@ def write_files(record: Mapping[str, Any], folder: Path) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     return folder
+
+
+def ray_fields(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The model with the applications of `record`, in camelCase as a stack file has them."""
+    config = yaml.safe_load(record["files"]["write"]["serve.yaml"].replace("{port}", "8000"))
+    applications = {}
+    for each in config["applications"]:
+        deployments = {}
+        for one in each.pop("deployments", ()):
+            actor = one.pop("ray_actor_options", {})
+            one |= {"cpus" if key == "num_cpus" else key: value for key, value in actor.items()}
+            if "autoscaling_config" in one:
+                one["autoscaling"] = one.pop("autoscaling_config")
+            key = one.pop("name")
+            deployments[key] = _camel_keys(one)
+        name = each.pop("name")
+        args = {"args": each.pop("args")} if "args" in each else {}
+        more = {"deployments": deployments} if deployments else {}
+        applications[name] = {"kind": "custom", **_camel_keys(each), **args, **more}
+    return {"engine": "ray-serve", "rayVersion": "2.60.0", "applications": applications}
+
+
+def _camel_keys(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {
+        _camel(key.removesuffix("_s") + ("_seconds" if key.endswith("_s") else "")): each
+        if key == "user_config"
+        else _camel_keys(each)
+        for key, each in value.items()
+    }

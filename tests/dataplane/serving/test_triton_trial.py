@@ -78,7 +78,9 @@ def test_a_model_of_the_stack_file_is_named_and_runs_without_its_accelerator(
     )
     files = repository_files(spec, weights=f"/models/{NAME}", target=GAUDI)
     files = {path: text.replace("KIND_CPU", "KIND_GPU") for path, text in files.items()}
-    findings = {each.step: each for each in tried(tritonserver, spec, tmp_path, files=files)}
+    data = {path.replace("/", ".."): text for path, text in files.items()}
+    objects = {"kubernetes:core/v1:ConfigMap": {"data": data}}
+    findings = {each.step: each for each in tried(tritonserver, spec, tmp_path, objects=objects)}
     assert findings["load good"].state == findings["a request to good"].state == "works"
     assert findings["load writer"].state == "not judged"
     bad = findings["load bad"]

@@ -1,0 +1,100 @@
+"""The trial of Ray Serve applications: Ray, on this computer and without a cluster, checks the
+configuration of the plan, imports the applications, and merges both as its controller does.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from inferplan.components.serving.ray_serve.applications import LlmApplication
+from inferplan.errors import RequestError
+from inferplan.trial import verdict
+from inferplan.trial.process import interpreter
+from inferplan.trial.subject import Subject
+from inferplan.trial.verdict import Finding
+
+TITLE = "Ray Serve"
+UNJUDGED = "replicas, since no cluster starts; packages of the image that this computer lacks, and accelerators"
+PAYLOAD = Path(__file__).with_name("payload") / "ray_trial.py"
+_SECONDS = 300.0
+_KEPT_VARIABLES = ("PATH", "LANG", "HOME", "TMPDIR")
+
+
+def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
+    """Yield the findings about each application. Raises RequestError if Ray cannot run here."""
+    if subject.request is not None:
+        raise RequestError("--request: Ray Serve starts no server in a trial. Leave --request out")
+    service = subject.objects["kubernetes:ray.io/v1:RayService"]
+    text = service["spec"]["serveConfigV2"].replace(f"/models/{subject.name}", str(subject.weights))
+    config = yaml.safe_load(text)
+    progress(f"Ray checks {', '.join(subject.spec.applications)}")
+    for line in _lines(subject, config):
+        yield _finding(subject, line)
+
+
+def _lines(subject: Subject, config: Mapping[str, Any]) -> list[dict[str, str]]:
+    python = interpreter(subject.program, "a program of an environment with Ray Serve")
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    try:
+        done = subprocess.run(
+            [str(python), str(PAYLOAD), str(subject.weights)],
+            input=json.dumps(config),
+            env={**kept, **subject.environment},
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise RequestError(
+            f"Ray did not finish in {_SECONDS:.0f} s. An application may wait for something while"
+            " it is imported. Move that into its constructor"
+        ) from None
+    lines = [
+        json.loads(line.removeprefix("trial: "))
+        for line in done.stdout.splitlines()
+        if line.startswith("trial: ")
+    ]
+    if done.returncode or not lines:
+        said = verdict.sentence_of(done.stderr)
+        raise RequestError(
+            f"{subject.program} has no Ray Serve that works ({said}). Install ray[serve] in an"
+            " environment of its own (inferplan docs trial), and name its program serve"
+        )
+    return lines
+
+
+def _finding(subject: Subject, line: Mapping[str, str]) -> Finding:
+    name, deployment = line["application"], line["deployment"]
+    step = f"{line['step']} {name}".strip()
+    if not line["sentence"]:
+        return Finding(step, "works")
+    app = subject.spec.applications.get(name)
+    said = line["sentence"]
+    sentence = verdict.shortened(
+        f"{said.partition(':')[0]}: {verdict.validation_text(said)}"
+        if "validation error" in said
+        else said
+    )
+    module = "" if app is None or isinstance(app, LlmApplication) else app.import_path
+    own = module.partition(":")[0].partition(".")[0]
+    if line["missing"] and line["missing"].partition(".")[0] != own:
+        # The image has packages that this computer lacks.
+        return Finding(step, "not judged", sentence)
+    path: verdict.Path = ("models", subject.name, "applications", *([name] if app else []))
+    deployments = getattr(app, "deployments", {})
+    if deployment in deployments:
+        return Finding(step, "rejected", sentence, (*path, "deployments", deployment))
+    settings: dict[verdict.Path, list[str]] = {
+        (*path, "deployments", each): [each] for each in deployments
+    }
+    if app is not None and line["step"] == "import" and module:
+        attribute = module.partition(":")[2]
+        settings[(*path, "importPath")] = [own, f"no attribute '{attribute}'"]
+        settings[(*path, "args")] = [f"{key} input_value" for key in getattr(app, "args", {})]
+    return Finding(step, "rejected", sentence, verdict.path_of(sentence, settings) or path)
