@@ -21,6 +21,7 @@ from inferplan.rehearsal.serving.programs import answering_ports, bring_up, choo
 from inferplan.rehearsal.wait.object_events import Event, Listener, Ready
 from inferplan.stackfile.imported_keys import SECTION, plain_keys
 from inferplan.stackfile.reader import PROJECT, SECRET_KEYS
+from inferplan.stackfile.stack import StackSettings
 from inferplan.workspace.contract import Contract, contract_of
 from inferplan.workspace.workspace import Workspace
 
@@ -115,6 +116,13 @@ class LocalGateway:
                     return
 
         return listen
+
+
+def endpoints_on(settings: StackSettings, port: int) -> list[Endpoint]:
+    """The endpoints of the stack at one port of the loopback."""
+    from inferplan.infra.models import endpoints_of
+
+    return [_on_port(each, port) for each in endpoints_of(settings)]
 
 
 def _on_port(endpoint: Endpoint, port: int) -> Endpoint:

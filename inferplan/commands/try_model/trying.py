@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inferplan.client.local_gateway.real_server import container_of, is_of_model
+from inferplan.commands.try_model.gateway import gateway_before
 from inferplan.documents.errors import unknown
 from inferplan.errors import RequestError
 from inferplan.pulumi_engine.values import reveal
@@ -69,6 +70,7 @@ def tried(
         weights=weights.expanduser().absolute(),
         program=program,
         request=None if request is None else request_in(request),
+        gateway=gateway_before(workspace.settings, model),
     )
     return Trying(
         engine=trial.title,

@@ -6,7 +6,6 @@ The server is the one that nvidia-pytriton ships (its python backend), or a whol
 
 import os
 import re
-import secrets
 import shutil
 import subprocess
 import tempfile
@@ -67,7 +66,7 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
         repository = folder / "repository"
         models = _lay_out(subject, repository)
         progress(f"Triton starts, and loads {', '.join(models)}")
-        key = secrets.token_hex(8)
+        key = subject.server_key
         environment = {**server.environment, **subject.environment}
         for attempt in (1, 2, 3):
             port = free_port()
@@ -80,14 +79,15 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
                 if not up:
                     yield _finding(subject, "start", _said(process.log, ""))
                     return
-                yield from _loaded(subject, models, process, f"http://127.0.0.1:{port}", key)
+                yield from _loaded(subject, models, process, port, key)
                 return
 
 
 def _loaded(
-    subject: Subject, models: Mapping[str, str], process: Process, url: str, key: str
+    subject: Subject, models: Mapping[str, str], process: Process, port: int, key: str
 ) -> Iterator[Finding]:
     """Yield the findings about each of the `models`, given with why it cannot be judged here."""
+    url = f"http://127.0.0.1:{port}"
     unjudged: dict[str, str] = {name: reason for name, reason in models.items() if reason}
     ready: list[str] = []
     for name in models:
@@ -112,7 +112,7 @@ def _loaded(
         yield _finding(subject, step, sentence, name)
     for name in subject.spec.public:
         if name in ready:
-            yield from _asked(subject, name, url, key)
+            yield from _asked(subject, name, port, key)
     if subject.request is not None and len(ready) == len(models):
         answer = ask(url, subject.request, key)
         step = subject.request.kind
@@ -123,16 +123,19 @@ def _loaded(
         )
 
 
-def _asked(subject: Subject, name: str, url: str, key: str) -> Iterator[Finding]:
+def _asked(subject: Subject, name: str, port: int, key: str) -> Iterator[Finding]:
+    url = f"http://127.0.0.1:{port}"
     config = read(url, f"/v2/models/{name}/config", key)
     step = f"a request to {name}"
     if config.get("model_transaction_policy", {}).get("decoupled"):
         yield Finding(step, "not judged", "a decoupled model answers streams. Use --request")
         return
-    answer = ask(url, Question(step, f"/v2/models/{name}/infer", _request(config)), key)
+    question = Question(step, f"/v2/models/{name}/infer", _request(config))
+    answer = ask(url, question, key)
     sentence = verdict.shortened(answer.message)
     if answer.status == 200:
         yield Finding(step, "works")
+        yield from subject.asked_through_gateway(question, port)
     elif _RAISED_BY_MODEL in sentence:
         yield Finding(step, "not judged", f"{sentence} (a made-up request. Use --request)")
     else:

@@ -5,7 +5,6 @@ generated weights of few layers, and answers questions.
 import json
 import os
 import re
-import secrets
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +46,7 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
         interpreter(subject.program, "the vllm of an environment with vLLM's CPU build"),
     )
     trial = _Trial(
-        name=subject.name,
+        subject=subject,
         image=container["image"],
         arguments=container["args"],
         environment=subject.environment,
@@ -61,7 +60,7 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
         small = folder / "model"
         small.mkdir()
         differs = checkpoints.small_copy(trial.checkpoint, small)
-        port, key = free_port(), secrets.token_hex(8)
+        port, key = free_port(), subject.server_key
         pods_only, judged_only = table(_TABLE)["pods_only"], table(_TABLE)["judged_only"]
         fitting = _fitting_length(trial)
         length = [] if fitting is None else [f"--max-model-len={fitting}"]
@@ -76,21 +75,25 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
         progress(f"vLLM judges {trial.name} and starts")
         command = [str(python), str(_PAYLOAD), json.dumps(arguments)]
         with started(command, _environment(trial, key), folder) as process:
-            yield from _findings(trial, process, f"http://127.0.0.1:{port}", key, differs, progress)
+            yield from _findings(trial, process, port, key, differs, progress)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Trial:
-    """The model `name` with image, `arguments` and `environment` of its container, the checkpoint,
-    and the settings of the stack file by path, each with the words that vLLM may use for it.
+    """The `subject` with image, `arguments` and `environment` of its container, the checkpoint, and
+    the settings of the stack file by path, each with the words that vLLM may use for it.
     """
 
-    name: str
+    subject: Subject
     image: str
     arguments: Sequence[str]
     environment: Mapping[str, str]
     checkpoint: Checkpoint
     settings: Mapping[verdict.Path, Collection[str]]
+
+    @property
+    def name(self) -> str:
+        return self.subject.name
 
     @property
     def mount(self) -> str:
@@ -158,11 +161,12 @@ def _environment(trial: _Trial, key: str) -> dict[str, str]:
 def _findings(
     trial: _Trial,
     process: Process,
-    url: str,
+    port: int,
     key: str,
     differs: Sequence[str],
     progress: Callable[[str], None],
 ) -> Iterator[Finding]:
+    url = f"http://127.0.0.1:{port}"
     ready = process.wait(lambda: read(url, "/v1/models", key) is not None, _START_SECONDS)
     log = process.log
     if "No module named 'vllm'" in log:
@@ -192,15 +196,20 @@ def _findings(
     options = {
         each.name: each.value for each in values.parsed(trial.arguments, values.releases()[-1])
     }
-    for question in questions(
+    all_questions = questions(
         [each["id"] for each in served],
         paths,
         longest=max(longest - 2, 1),
         special=_special_tokens(trial.checkpoint),
         tools="--tool-call-parser" in options,
-    ):
+    )
+    own = [trial.subject.request] if trial.subject.request else []
+    for number, question in enumerate((*all_questions, *own)):
         progress(f"asking {question.kind}")
-        yield _answered(trial, question, url, key, process)
+        answered = _answered(trial, question, url, key, process)
+        yield answered
+        if number == 0 and answered.state == "works":
+            yield from trial.subject.asked_through_gateway(question, port)
 
 
 def _other_release(trial: _Trial, log: str) -> str:
@@ -282,6 +291,7 @@ def _settings(name: str, spec: VllmSpec) -> dict[verdict.Path, list[str]]:
     for each in values.parsed(spec.extra_args, values.releases()[-1]):
         words = [
             each.name.lstrip("-"),
+            _short_size(each.name),
             each.key,
             *re.findall(r"[A-Za-z0-9_]{3,}", each.value or ""),
         ]
@@ -293,3 +303,11 @@ def _settings(name: str, spec: VllmSpec) -> dict[verdict.Path, list[str]]:
     )
     variables = {(*base, "env", key): [key, str(value)] for key, value in spec.env.items()}
     return {**fields, **listed, **adapters, **variables}
+
+
+def _short_size(name: str) -> str:
+    """The short word that vLLM's sentences have for a size, dcp_size for
+    --decode-context-parallel-size.
+    """
+    first, _, last = name.lstrip("-").rpartition("-")
+    return f"{''.join(word[:1] for word in first.split('-'))}_size" if last == "size" else ""

@@ -45,7 +45,8 @@ def vllm_fields(record: Mapping[str, Any], name: str = MODEL) -> dict[str, Any]:
             fields["loraAdapters"] = {adapter: path.rpartition("/")[2]}
         elif field and not key and value is not None:
             fields[_camel(field)] = _typed(value)
-        elif option != "--enable-lora":
+        # inferplan sets these itself.
+        elif option not in ("--enable-lora", "--load-format"):
             extra += [word] if "=" in word or value is None else [word, value]
     return {**fields, **({"extraArgs": extra} if extra else {})}
 
