@@ -16,8 +16,10 @@ import pytest
 from inferplan.trial.engines.vllm import run
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
-from tests.dataplane.serving.vllm_stand import prepared, weights
+from tests.dataplane.serving.engine_configurations import records, vllm_fields
+from tests.dataplane.serving.vllm_stand import checkpoint, prepared, weights
 from tests.unit.serving.models import container_of, vllm
+from tests.unit.serving.test_engine_configurations import BEFORE
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1500)]
 
@@ -125,6 +127,25 @@ def test_what_vllm_rejects_is_at_the_setting_that_causes_it(
     assert first.step == step
     assert said in first.sentence
     assert first.path[: 3 if setting else 2] == ("models", NAME, setting)[: 3 if setting else 2]
+
+
+ROWS = {each["id"]: each for each in records("vllm") if each["id"] not in BEFORE}
+# vLLM names the file of the index with its folder, and the trial without.
+OWN_WORDS = {"shard-missing": "Weight files referenced in index but missing: model-00002"}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_vllm_says_of_a_model_what_it_says_in_a_pod(environment, tmp_path, name):
+    row = ROWS[name]
+    directory = checkpoint(environment, tmp_path / NAME, row)
+    findings = tried(environment, directory, **vllm_fields(row, NAME))
+    if row["outcome"] == "works":
+        assert {each.state for each in findings} == {"works"}
+        assert len(findings) > 2
+        return
+    first = rejected(findings)[0]
+    assert OWN_WORDS.get(name, row["engine_says"]) in first.sentence
+    assert first.path[:2] == ("models", NAME)
 
 
 def test_a_trial_leaves_no_process(environment, files):

@@ -5,6 +5,7 @@ a model's pod would have.
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from tests.ports import free_port
 
 USAGE_LOG = files("inferplan.components.serving.vllm") / "payload" / "usage_log.py"
 TINY = Path(__file__).with_name("tiny_llama.py")
+CHECKPOINT = Path(__file__).with_name("tiny_checkpoint.py")
 RELEASE = "0.32.0"
 START_SECONDS = 900
 _MOUNT = "/models/"
@@ -43,6 +45,19 @@ def weights(environment: Environment, directory: Path) -> Path:
     """A tiny model and an adapter below `directory`."""
     done = subprocess.run(
         [str(environment.python), str(TINY), str(directory)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return directory
+
+
+def checkpoint(environment: Environment, directory: Path, row: Mapping[str, Any]) -> Path:
+    """The checkpoint of an engine configuration in `directory`."""
+    done = subprocess.run(
+        [str(environment.python), str(CHECKPOINT), str(directory), json.dumps(row)],
         check=False,
         capture_output=True,
         text=True,
