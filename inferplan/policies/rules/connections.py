@@ -16,6 +16,7 @@ from inferplan.policies.engine.rule import (
 )
 from inferplan.policies.rules.fetched import fetched_code
 from inferplan.policies.subjects.networks import NETWORK_POLICY, blocks_of, cover_internet
+from inferplan.policies.subjects.packages import runs
 from inferplan.policies.subjects.pods import (
     CONTAINERS,
     PODS,
@@ -317,12 +318,9 @@ def pod_disallow_piped_programs(part: Container | Resource, _: Parameters) -> Vi
 
 
 def _piped(container: Container) -> Violations:
-    words = (*container.at("command").each(), *container.at("args").each())
-    piped = [each for each in (*words, *container.hooks()) if is_piped(each.text())]
-    # A command of several words, for example [npx, "-y", package].
-    if not piped and is_piped(" ".join(each.text() for each in words)):
-        piped = [container.at("command" if not container.at("command").absent else "args")]
-    yield from (violation(each, "runs a program that it downloads") for each in piped)
+    for field, text in container.commands():
+        if is_piped(text):
+            yield violation(field, "runs a program that it downloads")
     yield from fetched_code(container)
 
 
@@ -330,7 +328,7 @@ def is_piped(text: str) -> bool:
     """True if a shell or an interpreter runs what the command in `text` downloads."""
     rows = table("policies/rules/connections.toml")
     checked = re.search(rows["fetched"]["pinned"], text) is not None
-    return any(
+    return runs(text) or any(
         re.search(pattern, text)
         for name, pattern in rows["piped"].items()
         if not (checked and name in rows["pipedFiles"])

@@ -13,6 +13,7 @@ from inferplan.policies.engine.rule import (
     violation,
     violations,
 )
+from inferplan.policies.subjects.packages import installs
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import Word
 from inferplan.policies.subjects.serving import (
@@ -78,10 +79,6 @@ LIBRARY_FOLDERS = ("--backend-directory", "--repoagent-directory")
 CONNECTOR_MODULE = re.compile(r"kv_connector_module_path")
 LOAD_VARIABLES = (
     "LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|PYTHONPATH|PYTHONSTARTUP|PYTHONHOME|VLLM_PLUGINS"
-)
-DOWNLOAD_COMMAND = re.compile(
-    r"\b(pip[0-9.]*|uv pip|conda|mamba|apt-get|apt|dnf|yum|npm|pnpm|yarn|bun|gem|cargo|go|poetry)\s+(-\S+\s+)*install\b"
-    r"|\bapk\s+(-\S+\s+)*add\b|\b(curl|wget)\b[^|]*\|\s*(sudo )?(ba|z)?sh\b"
 )
 DOWNLOADERS = re.compile(r"(\A|[\s/])(hf|huggingface-cli) download ")
 COMMIT = re.compile(r"[0-9a-f]{40}\Z")
@@ -207,10 +204,9 @@ def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Vio
     names = {word.partition("=")[0] for word in container.words} | container.environment().keys()
     if trusted and names.isdisjoint(trusted):
         yield violation(container.at("args"), "trusts the code of models by default")
-    words = (*container.at("command").each(), *container.at("args").each(), *container.hooks())
-    yield from violations(
-        words, lambda field: DOWNLOAD_COMMAND.search(field.text()), "runs what it downloads"
-    )
+    for field, text in container.commands():
+        if installs(text):
+            yield violation(field, "runs what it downloads")
     if engine_of(container) == "vllm" or any(map(_is_tritonserver, container.words)):
         yield from _other_code(container)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.rule import Violations, violation
+from inferplan.policies.subjects.packages import installs
 from inferplan.policies.subjects.pods import Container
 from inferplan.policies.subjects.programs import image_of
 from inferplan.tables import table
@@ -20,13 +21,13 @@ def fetched_code(container: Container) -> Violations:
     text = " ".join(container.words)
     if container.at("command").absent:
         text = f"{image_of(container.at('image')).base} {text}"
-    installs = re.search(rows["install"], text) is not None
-    if not (installs or re.search(rows["fetch"], text)) or re.search(rows["pinned"], text):
+    installed = installs(text)
+    if not (installed or re.search(rows["fetch"], text)) or re.search(rows["pinned"], text):
         return
     for mount in _written(container, text):
         for other in container.pod.containers:
             if other.field.path != container.field.path and any(
-                installs or _runs(other, path) for path in _paths(other, mount)
+                installed or _runs(other, path) for path in _paths(other, mount)
             ):
                 yield violation(
                     mount, "contains code that the container downloads and another runs"

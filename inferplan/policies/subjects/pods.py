@@ -110,6 +110,19 @@ class Container:
         for name in ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe"):
             yield from self.at(name).texts_below()
 
+    def commands(self) -> Iterator[tuple[Field, str]]:
+        """Each text that may be a shell script, and each list of words as one command, with their
+        fields. Raises FieldError.
+        """
+        words, hooks = (*self.at("command").each(), *self.at("args").each()), (*self.hooks(),)
+        yield from ((each, each.text()) for each in (*words, *hooks) if " " in each.text())
+        lists = {each.above.path: [] for each in hooks if each.above.keys[-1] == "command"}
+        for each in hooks:
+            lists.get(each.above.path, []).append(each)
+        for command in filter(None, (words, *lists.values())):
+            short = (each.text() for each in command if " " not in each.text())
+            yield command[0].above, " ".join(short)
+
     def environment(self) -> dict[str, Field]:
         return {each.at("name").text(): each for each in self.at("env").each()}
 
