@@ -2,6 +2,7 @@
 # make test    lint, types and the tests, without the long sweeps of make test-full
 # make check   lint, types and the quick tests
 # make release the wheel and the source distribution, with checksums, bill of materials and provenance, in dist
+# make pictures  the pictures of README and the pages, which need chromium and a Prometheus
 # make docs    the site of the documentation in .site, with the generated pages
 PYTHON ?= python3
 STACK ?= $(if $(NODE),docs/real-node/Pulumi.cpu.yaml,local)
@@ -20,7 +21,7 @@ endif
 # Without bytecode on disk every process compiles the provider SDKs again, which takes longer than a plan.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down status plan check test test-full lint bench docs setup setup-tests release lock
+.PHONY: up down status plan check test test-full lint bench docs pictures setup setup-tests release lock
 
 up: setup
 	@PYTHON=$(PYTHON) ./setup.sh $(if $(NODE),--node,--nginx)
@@ -64,6 +65,9 @@ docs: setup
 	@.venv/bin/uv pip install --quiet --require-hashes --no-deps -r .ci/site.lock
 	@.venv/bin/python .ci/manual.py
 	@.venv/bin/python .ci/site.py
+
+pictures: setup-tests
+	@PYTHONPATH=. .venv/bin/python .ci/pictures.py
 
 # The same commit gives the same bytes on any machine: hatchling writes times of SOURCE_DATE_EPOCH, fixed modes and a fixed order.
 release: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)

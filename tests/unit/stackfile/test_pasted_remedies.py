@@ -226,6 +226,13 @@ def test_a_misspelt_field_causes_no_error_about_its_default(tmp_path, typed: str
             ),
         ),
         (
+            "file:///srv/fabrik/code",
+            (
+                "Write the URL of a .zip archive that pods on any node can fetch: pack the folder"
+                " (zip -r code.zip .), and upload the archive to s3:// or https://."
+            ),
+        ),
+        (
             "git@github.com:fabrik/code.git",
             "Write workingDir: https://github.com/fabrik/code/archive/<commit>.zip.",
         ),
