@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.columns import Columns
+from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.progress_bar import ProgressBar
 from rich.status import Status
 from rich.text import Text
 
@@ -15,6 +17,7 @@ from inferplan import progress as steps
 from inferplan.commands.screen import progress
 from inferplan.rehearsal.wait import object_events as engine
 
+_BAR_WIDTH = 20
 _SIGNS = {"created": "[green]+[/]", "changed": "[yellow]~[/]", "replaced": "[magenta]+-[/]"}
 
 
@@ -117,13 +120,19 @@ class ProgressView:
                     f" it lacks are adopted{names}"
                 )
 
-    def __rich__(self) -> Text:
-        """The last line: how long the first wait has lasted, and how many others there are."""
+    def __rich__(self) -> Columns:
+        """The last line: how long the first wait has lasted, the part of its time as a bar if it
+        has a limit, and how many others there are.
+        """
         # Called while the console is locked: taking our lock too could deadlock with a thread that
         # prints.
         waits = list(self._waits.values())
         others = f"  and {len(waits) - 1} more" if len(waits) > 1 else ""
-        return Text(f"{waits[0]}{others}" if waits else "")
+        parts: list[RenderableType] = [Text(f"{waits[0]}{others}" if waits else "")]
+        if waits and (limit := waits[0].limit) is not None:
+            passed = time.monotonic() - waits[0].began
+            parts.insert(0, ProgressBar(total=limit, completed=passed, width=_BAR_WIDTH))
+        return Columns(parts)
 
     def _wait(self, key: str, wait: _Wait, reason: str, *, quiet: bool = False) -> None:
         self._waits[key] = wait

@@ -68,13 +68,21 @@ def test_on_a_terminal_the_line_at_the_bottom_counts_on(monkeypatch):
     now = 100.0
     monkeypatch.setattr("inferplan.commands.progress.time", SimpleNamespace(monotonic=lambda: now))
     view = ProgressView(Console(file=io.StringIO(), force_terminal=True))
-    assert str(view.__rich__()) == ""
+
+    def bottom() -> str:
+        console = Console(file=io.StringIO(), width=140, force_terminal=True, color_system=None)
+        with console.capture() as shown:
+            console.print(view)
+        return shown.get().strip()
+
+    assert bottom() == ""
     view.resource(engine.Waiting(target=JOB, reason="0/5 nodes are available", seconds=5, limit=60))
     view.step(StepWaiting("build etcd v3", "the compiler", 1))
     now += 7
+    bar, text = bottom().split(maxsplit=1)
+    assert bar == "━" * 4
     assert (
-        str(view.__rich__())
-        == "waiting for Job inference/copy: 0/5 nodes are available (12 s of 60 s)  and 1 more"
+        text == "waiting for Job inference/copy: 0/5 nodes are available (12 s of 60 s)  and 1 more"
     )
     view.resource(engine.Ready(target=JOB, seconds=12))
-    assert str(view.__rich__()) == "build etcd v3: waiting for the compiler (8 s)"
+    assert bottom() == "build etcd v3: waiting for the compiler (8 s)"
