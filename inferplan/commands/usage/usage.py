@@ -69,6 +69,7 @@ class _Call:
     answered: bool
     end: dt.datetime
     joined: bool = False
+    adapter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class _Record:
 def usage_of(settings: StackSettings, lines: Iterable[Line], month: str | None) -> Usage:
     """Return the usage in `month`, such as 2026-11, by UTC; None for all lines."""
     unjoined = Unjoined()
-    calls: dict[str, _Call] = {}
+    calls: dict[str, tuple[_Call, ...]] = {}
     records: dict[_Record, str] = {}
     for place, text in lines:
         if _OURS not in text:
@@ -99,16 +100,17 @@ def usage_of(settings: StackSettings, lines: Iterable[Line], month: str | None) 
                 unjoined.repeated += record in records
                 records[record] = place
             else:
-                call = _call(line)
-                unjoined.repeated += line["requestId"] in calls
-                calls[line["requestId"]] = call
+                call, others = _call(line), calls.get(line["requestId"], ())
+                unjoined.repeated += call in others
+                calls[line["requestId"]] = others if call in others else (*others, call)
         except (ValueError, KeyError, TypeError, AttributeError):
             unjoined.unreadable.append(place)
     rows = _rows(calls, records, unjoined, month or "")
     for row in rows:
         _price(settings, row)
-    ends = sorted(f"{each.end:%Y-%m-%d %H:%M}" for each in calls.values()) or [""]
-    return Usage(tuple(rows), unjoined, ends[0], ends[-1], len(calls), len(records))
+    ends = [call.end for own in calls.values() for call in own]
+    first, last = (f"{end:%Y-%m-%d %H:%M}" for end in (min(ends), max(ends))) if ends else ("", "")
+    return Usage(tuple(rows), unjoined, first, last, len(ends), len(records))
 
 
 def _record(line: Mapping[str, Any]) -> _Record:
@@ -155,38 +157,39 @@ def _shares(records: Iterable[_Record]) -> Iterator[tuple[_Record, float]]:
 
 
 def _rows(
-    calls: Mapping[str, _Call],
+    calls: Mapping[str, tuple[_Call, ...]],
     records: Mapping[_Record, str],
     unjoined: Unjoined,
     month: str,
 ) -> list[Row]:
     rows: dict[tuple[str, str, str], Row] = {}
-    adapters: dict[str, str] = {}
-    prompts: set[tuple[str, str]] = set()
+    prompts: set[tuple[str, str, dt.datetime]] = set()
     for record, seconds in _shares(records):
-        call = calls.get(record.request)
+        own = calls.get(record.request, ())
+        # A container of the gateway that restarts gives its ids again.
+        call = min(own, key=lambda each: abs(each.end.timestamp() - record.end), default=None)
         if call is None:
             if _is_in(month, dt.datetime.fromtimestamp(record.end, dt.UTC)):
                 unjoined.records_without_request.append(records[record])
                 unjoined.tokens_without_request += record.tokens_in + record.tokens_out
             continue
-        call.joined = True
+        call.joined, call.adapter = True, record.adapter
         if not _is_in(month, call.end):
             continue
-        row = _row(rows, call, record.adapter)
-        adapters[record.request] = record.adapter
+        row = _row(rows, call)
         # The n answers to one prompt share it.
-        if record.tokens_in and (record.prompt, record.server) not in prompts:
-            prompts.add((record.prompt, record.server))
+        prompt = (record.prompt, record.server, call.end)
+        if record.tokens_in and prompt not in prompts:
+            prompts.add(prompt)
             row.tokens_in += record.tokens_in
             row.tokens_cached += record.tokens_cached
         row.tokens_out += record.tokens_out
         row.accelerator_seconds += seconds
-    for request, call in calls.items():
+    for request, call in ((name, each) for name, own in calls.items() for each in own):
         if not _is_in(month, call.end):
             unjoined.outside_the_month += 1
             continue
-        row = _row(rows, call, adapters.get(request, ""))
+        row = _row(rows, call)
         row.requests += 1
         row.rejected += call.status >= 400 and call.status != 499
         if not call.joined and call.answered:
@@ -200,10 +203,9 @@ def _is_in(month: str, moment: dt.datetime) -> bool:
     return f"{moment:%Y-%m}".startswith(month)
 
 
-def _row(rows: dict[tuple[str, str, str], Row], call: _Call, adapter: str) -> Row:
-    return rows.setdefault(
-        (call.consumer, call.model, adapter), Row(call.consumer, call.model, adapter)
-    )
+def _row(rows: dict[tuple[str, str, str], Row], call: _Call) -> Row:
+    names = (call.consumer, call.model, call.adapter)
+    return rows.setdefault(names, Row(*names))
 
 
 def _price(settings: StackSettings, row: Row) -> None:

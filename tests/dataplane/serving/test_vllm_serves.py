@@ -272,6 +272,7 @@ def test_the_pods_of_a_replica_over_two_nodes_join_and_answer(environment, model
         tensorParallelSize=2,
         nnodes=2,
         extraArgs=["--enforce-eager"],
+        usageLog=True,
     )
     group = declared(wide, target=pool("nvidia-h100")).one(
         "kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"
@@ -300,6 +301,8 @@ def test_the_pods_of_a_replica_over_two_nodes_join_and_answer(environment, model
         assert (int(status), json.loads(b"".join(lines))["usage"]["completion_tokens"]) == (200, 8)
         assert worker.process.poll() is None
         assert worker.status("/health") == 0
+        counted = [each.log.read_text(errors="replace").count('{"usage":1') for each in started]
+        assert counted == [1, 0]
     finally:
         for each in started:
             each.stop()

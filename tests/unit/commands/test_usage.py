@@ -144,6 +144,21 @@ def test_replicas_of_several_accelerators_cost_the_share_of_their_node(usage):
     assert row["usd"] == pytest.approx(7.2 * 55.04 / 2 / 3600)
 
 
+def test_a_gateway_that_restarts_and_gives_ids_again_loses_no_request(usage):
+    _, out, err = usage(
+        access(1, "chat", time="2026-11-28T23:51:17+00:00"),
+        access(1, "batch", time="2026-11-28T20:00:00+00:00"),
+        record(1, (10, 7), end=1795909877.2),
+        record(1, (20, 5), start=1795896000.0, end=1795896000.4),
+        options=("--json",),
+    )
+    assert {consumer: figures[:4] for (consumer, *_), figures in rows(out).items()} == {
+        "batch": (1, 0, 20, 5),
+        "chat": (1, 0, 10, 7),
+    }
+    assert "read twice" not in err
+
+
 def test_two_replicas_do_not_divide_their_time(usage):
     both = [record(1, (1, 1)), record(2, (1, 1), server="llama-3-8b-7777")]
     _, out, _ = usage(access(1), access(2), *both, options=("--json",))
