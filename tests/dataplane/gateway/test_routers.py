@@ -57,6 +57,18 @@ def test_no_call_is_lost_while_the_router_goes_and_comes_back(proxy):
             assert (len(router.calls), len(model.calls)) == (30, 30)
 
 
+def test_a_service_that_cannot_answer_alone_gets_no_call(proxy):
+    with RecordingServer() as model:
+        with RecordingServer() as router:
+            port = router.port
+            run(proxy, model, RouterAddress(host="127.0.0.1", port=port, alone=True))
+            assert statuses(proxy, 2) == {200}
+        assert statuses(proxy, 1) == {502}
+        with RecordingServer(port=port):
+            assert statuses(proxy, 2) == {200}
+        assert model.calls == []
+
+
 def test_without_a_router_and_without_a_replica_a_call_gets_502(proxy):
     port = free_port()
     proxy.run(

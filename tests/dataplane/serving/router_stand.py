@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inferplan.components.handles import SecretRef
@@ -106,9 +106,10 @@ def router(
     *keys: str,
     spec: RouterSpec = _DEFAULT,
     finding: tuple[Path, str] | None = None,
+    prefill: Mapping[str, str] | None = None,
 ) -> Iterator[RouterProcess]:
     """Run the router of `spec` in front of the `servers` at these ports, ready or not. With a
-    kubeconfig and a namespace for `finding`, it finds pods there, all at the first of these ports.
+    kubeconfig and a namespace for `finding`, it finds pods there, all at the first of these ports, of both sides with the labels of `prefill`.
     """
     port, probes, metrics = free_port(), free_port(), free_port()
     changed = {
@@ -116,7 +117,8 @@ def router(
         "--health-check-port": str(probes),
         "--prometheus-port": str(metrics),
     }
-    arguments = [*_local(router_args(spec, routed(keys)), changed, finds=finding is not None)]
+    model = replace(routed(keys), prefill=prefill or {})
+    arguments = [*_local(router_args(spec, model), changed, finds=finding is not None)]
     for name, value in zip(("$(ROUTER_KEY)", "$(NEXT_KEY)"), keys, strict=False):
         arguments = [each.replace(name, value) for each in arguments]
     workers = ["--worker-urls", *(f"http://127.0.0.1:{each}" for each in servers)]

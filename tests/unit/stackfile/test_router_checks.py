@@ -88,3 +88,6 @@ def test_status_says_that_no_router_is_ready():
     assert without_router("chat", routed, {"chat-router": {"status": {}}}) != ""
     assert without_router("chat", routed, ready) == ""
     assert without_router("chat", vllm(), {}) == ""
+    sides = vllm(prefill={}, decode={}).parts("chat")
+    assert "a ready server on each side" in without_router("chat", sides["chat"], {})
+    assert without_router("chat-prefill", sides["chat-prefill"], {}) == ""
