@@ -126,6 +126,10 @@ Context = Annotated[
 Model = Annotated[
     str, typer.Argument(help="Name of a model of the stack.", autocompletion=_entries("models"))
 ]
+OptionalModel = Annotated[
+    str | None,
+    typer.Argument(help="Name of a model of the stack.", autocompletion=_entries("models")),
+]
 Protocol = Annotated[str | None, typer.Option(help="Default: the model's preferred protocol.")]
 Gateway = Annotated[
     str | None, typer.Option(help="URL of another gateway, for example a forwarded port.")

@@ -21,6 +21,8 @@ _OUTCOMES = {
     "refused": "⛔ the cluster or the program rejected it",
     "stuck": "⛔ it was not ready in time",
     "blocked": "⛔ it must not be applied as it is",
+    "rejected": "⛔ an engine rejects its model",
+    "accepted": "🟢 no engine rejects its model",
     "base failed": "⛔ the base revision itself could not be deployed, so nothing was rehearsed",
 }
 
@@ -69,7 +71,7 @@ class ClientFinding:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """The result of applying HEAD over BASE. `outcome` is ready, refused (rejected), stuck, blocked
-    or base failed.
+    or base failed; of the trials of the models that changed between them, accepted or rejected.
     """
 
     stack: str
@@ -93,7 +95,12 @@ class Findings:
 
     @property
     def good(self) -> bool:
-        return self.outcome == "ready"
+        return self.outcome in ("ready", "accepted")
+
+    @property
+    def is_trial(self) -> bool:
+        """True for the words of engines about their models, without a rehearsal."""
+        return self.outcome in ("accepted", "rejected")
 
 
 def findings_of(
@@ -211,7 +218,7 @@ def load(content: bytes, *, source: str) -> Findings | None:
 
 def table(findings: Findings) -> Table:
     outcome = _OUTCOMES.get(findings.outcome, clean(findings.outcome))
-    if findings.untried and findings.good:
+    if findings.untried and findings.good and not findings.is_trial:
         outcome = f"🟢 everything that was tried became ready; not tried: {len(findings.untried)}"
     rows = [("outcome", outcome)]
     lists = {
@@ -246,6 +253,14 @@ def table(findings: Findings) -> Table:
     rows += [("not called", each) for each in _some(findings.uncalled)]
     rows += [("pruned", each) for each in _some(findings.pruned)]
     rows += [("order", " → ".join(_some(findings.order)))] if findings.order else []
+    if findings.is_trial:
+        note = "Engines ran without accelerators on generated weights: inferplan docs trial."
+        return Table(
+            title="Trial of changed models",
+            columns=("finding", "what the engine says"),
+            rows=tuple(map(_texts, rows)),
+            notes=(note,),
+        )
     time = f", in {findings.seconds:.0f} s" if findings.seconds else ""
     note = (
         f"{findings.head} applied over {findings.base} on a real control plane with fake nodes,"

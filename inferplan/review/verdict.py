@@ -51,11 +51,13 @@ def _weighed(
     preview: Preview, risks: Sequence[Risk], figures: Figures, rehearsals: Sequence[Findings]
 ) -> tuple[str, int]:
     words = ["the update will be rejected"] if any(each.is_rejected for each in risks) else []
-    words += ["the rehearsed upgrade failed"] if any(not each.good for each in rehearsals) else []
+    failed = [each for each in rehearsals if not each.good]
+    words += ["an engine rejects its model"] if any(each.is_trial for each in failed) else []
+    words += ["the rehearsed upgrade failed"] if not all(each.is_trial for each in failed) else []
     words += [f"{plural(figures.stuck, 'rollout')} will be stuck"] if figures.stuck else []
     words += _risk_count(risks)
     words += [figures.increase] if figures.increase else []
-    untried = sum(len(each.untried) for each in rehearsals)
+    untried = sum(len(each.untried) for each in rehearsals if not each.is_trial)
     more = f"; {plural(untried, 'object')} not tried" if untried else ""
     if words:
         return ", ".join(words) + more, RISKY

@@ -152,6 +152,12 @@ def _blob(root: Path, commit: str, path: str) -> bytes:
     return git(root, "cat-file", "blob", f"{commit}:./{path}").stdout
 
 
+def text_at(root: Path, commit: str, path: Path) -> str:
+    """The text of a file at `commit`, "" if it was not there."""
+    shown = git(root, "show", f"{commit}:./{path.relative_to(root).as_posix()}")
+    return "" if shown.returncode else shown.stdout.decode(errors="replace")
+
+
 @contextlib.contextmanager
 def checked_out(root: Path, commit: str) -> Iterator[Path]:
     """A folder with the files of `commit`, removed after the block. Raises OperationError if git

@@ -64,7 +64,8 @@ def report_on(
         for (path, _), each in zip(read, previews, strict=True)
     ]
     if complete:
-        previews = completed(previews, change.stacks, (each.stack for each in rehearsals))
+        rehearsed = (each.stack for each in rehearsals if not each.is_trial)
+        previews = completed(previews, change.stacks, rehearsed)
     elif not previews and not rehearsals:
         raise RequestError("EVENTS is missing. Give a file of engine events, or --complete")
     previews = [

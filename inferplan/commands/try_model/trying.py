@@ -28,6 +28,11 @@ class Trying:
     unjudged: str
     file: StackFile
 
+    def place_of(self, finding: Finding) -> str:
+        """The file, line and column of the setting that `finding` is about, "" if it has none."""
+        position = self.file.locate(finding.path)
+        return f"{self.file.shown_path}:{position.line}:{position.column}" if position else ""
+
 
 def tried(
     workspace: Workspace,

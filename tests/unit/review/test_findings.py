@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -127,3 +128,13 @@ def test_hostile_findings_stay_text():
     for word in ("<script", "@anna", "\x1b", "CANARY"):
         assert word not in told
     assert "CANARY" not in str(table(findings(records, "refused")))
+
+
+def test_a_rejected_model_is_in_the_verdict_and_is_no_failed_rehearsal():
+    trial = findings_of([], stack="dev", base="a", head="", outcome="rejected")
+    report = make_report([preview(stack_step())], rehearsals=[trial])
+    assert report.verdict == "an engine rejects its model"
+    accepted = replace(trial, outcome="accepted", untried=("b: no files",))
+    calm = make_report([preview(stack_step())], rehearsals=[accepted])
+    assert calm.verdict == "no changes"
+    assert "b: no files" in render(calm)
