@@ -379,6 +379,11 @@ RESOURCES: dict[str, tuple[Mutation, ...]] = {
             put("proxy_ssl_verify off;", "data", "note"),
         ),
         Mutation(
+            "script that installs",
+            ("pod-restrict-mounted-files",),
+            put("pip install nvitop", "data", "start.sh"),
+        ),
+        Mutation(
             "key in clear", ("secret-disallow-in-config-map",), put("0123456789", "data", "api-key")
         ),
         Mutation(

@@ -32,6 +32,20 @@ BUDGET = "metadata.annotations.inferplan\\.dev/monthly-budget-usd"
 
 ROWS = (
     Row(
+        "pod-restrict-mounted-files",
+        "ConfigMap/gateway",
+        "data",
+        {"start.sh": "pip install nvitop; exec nginx"},
+        {"start.sh": "# pip install nvitop\nexec nginx"},
+        PASS,
+        more=(
+            ({"a.py": "from joblib import load\nload('/models/a')"}, REFUSED),
+            ({"a.py": "from json import load\nload(open('/models/a'))"}, PASS),
+            ({"model.json": '{"trust_remote_code": true}'}, REFUSED),
+            ({"model.json": '{"trust_remote_code": false}'}, PASS),
+        ),
+    ),
+    Row(
         "stack-require-startup-budget-for-model",
         CHAT,
         f"{POD}.containers[0].startupProbe.failureThreshold",

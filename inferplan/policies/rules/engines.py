@@ -13,9 +13,11 @@ from inferplan.policies.engine.rule import (
     violation,
     violations,
 )
+from inferplan.policies.subjects.mounted import mounts_map
 from inferplan.policies.subjects.packages import installs
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import Word
+from inferplan.policies.subjects.python_code import plain_code
 from inferplan.policies.subjects.serving import (
     LOGINS,
     engine_containers,
@@ -37,14 +39,16 @@ DEVELOPMENT_VARIABLES = (
 # AI and SageMaker do not check the key of its restricted APIs.
 DEVELOPMENT_OPTIONS = re.compile(
     "--(allow-sagemaker|allow-vertex-ai|allowed-local-media-path|enable-custom-logit-processor|enable-prompt-embeds|profiler-config"
-    "|share|tool-server|trust-request-chat-template)"
+    "|share|tool-server|trust-request-chat-template|public-api|remotetunnel|ngrok(-\\w+)*"
+    "|cloudflared?(-\\w+)*|(use-)?(local)?tunnel)"
 )
 # A program in an argument, for example of python3 -c.
 TRUSTING_CODE = re.compile(
-    r"\btrust_(remote_code|repo)\s*=\s*True\b|\bhub\.load\((?!.*source\s*=\s*['\"]local)"
+    r"\btrust_(remote_code|repo)['\"]?\s*[=:]\s*True\b|\bhub\.load\((?!.*source\s*=\s*['\"]local)"
 )
 UNPICKLING_CODE = re.compile(
-    r"\bweights_only\s*=\s*False\b|\b(pickle|joblib|dill|cloudpickle)\.loads?\("
+    r"\b(weights_only\s*=\s*False|allow_pickle\s*=\s*True)\b|\bread_pickle\("
+    r"|\b(_?pickle|joblib|dill|cloudpickle|marshal|shelve)\.(loads?|open|Unpickler)\("
 )
 # A debugger runs what its client sends.
 DEBUGGERS = frozenset(["debugpy", "ptvsd", "pydevd", "gdbserver"])
@@ -156,7 +160,7 @@ def model_disallow_pickle(pod: PodTemplate, _: Parameters) -> Violations:
         yield from (
             violation(word.field, "loads pickle files")
             for word in container.arguments
-            if UNPICKLING_CODE.search(word.text)
+            if UNPICKLING_CODE.search(plain_code(word.text))
         )
     for container in engine_containers(pod):
         if container.option("--load-format") in PICKLE_FORMATS:
@@ -192,7 +196,7 @@ def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Vio
         ):
             yield violation(word.field, "lets the model's files run as code")
     for word in container.arguments:
-        if TRUSTING_CODE.search(word.text):
+        if TRUSTING_CODE.search(plain_code(word.text)):
             yield violation(word.field, "lets the model's files run as code")
     variables = container.variables(TRUST_VARIABLE)
     yield from violations(
@@ -218,7 +222,9 @@ def _is_tritonserver(word: str) -> bool:
 def _other_code(container: Container) -> Violations:
     models = (container.option("--model-repository", "--model-store") or "").rstrip("/")
     for name, _value, word in _options(container):
-        if engine_of(container) == "vllm" and IMPORTS.fullmatch(name):
+        # Files of ConfigMaps are judged by pod-restrict-mounted-files.
+        mounted = name == "--config" and mounts_map(container, container.option(name) or "")
+        if engine_of(container) == "vllm" and IMPORTS.fullmatch(name) and not mounted:
             yield violation(
                 word.field, "imports code, or reads options, from a place that no rule can read"
             )
@@ -239,6 +245,7 @@ def _other_code(container: Container) -> Violations:
     yield from (
         violation(source, "sets variables that no rule can read")
         for source in container.at("envFrom").each()
+        if source.at("configMapRef").absent
     )
 
 

@@ -16,6 +16,7 @@ _PRINTED = re.compile(
     r"""(?<![\w./-])(echo|printf|logger)(\s+("[^"]*"|'[^']*'|[^\s;&|"']+))+(?!\s*\|)"""
 )
 _ENDS = re.compile(r"[;&|\n()`]+")
+_QUOTES = re.compile(r"""[\s'",\[\]]+""")  # of a shell, and of a list of Python
 
 
 def commands_in(script: str) -> str:
@@ -37,7 +38,7 @@ def runs(text: str) -> bool:
 
 def _has(group: str, text: str) -> bool:
     for command in _ENDS.split(commands_in(text)):
-        words = [each.strip("'\"") for each in command.split()]
+        words = [each for each in _QUOTES.split(command) if each]
         for place, word in enumerate(words if _OFFLINE.isdisjoint(words) else (), 1):
             if wanted := _commands_of(group, word.rpartition("/")[2]):
                 rest = " ".join(words[place : place + _MOST_WORDS])

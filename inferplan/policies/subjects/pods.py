@@ -16,6 +16,7 @@ from inferplan.policies.engine.resource import Resource, Subject
 from inferplan.policies.subjects import kserve, structure
 from inferplan.policies.subjects.device_plugins import inapplicable_rules
 from inferplan.policies.subjects.programs import Word, words_of
+from inferplan.policies.subjects.python_code import plain_code
 
 # Kinds whose pods all serve requests.
 _REPLICATED = {
@@ -111,11 +112,13 @@ class Container:
             yield from self.at(name).texts_below()
 
     def commands(self) -> Iterator[tuple[Field, str]]:
-        """Each text that may be a shell script, and each list of words as one command, with their
-        fields. Raises FieldError.
+        """Each text that may be a program, and each list of words as one command, with their fields.
+        Raises FieldError.
         """
         words, hooks = (*self.at("command").each(), *self.at("args").each()), (*self.hooks(),)
-        yield from ((each, each.text()) for each in (*words, *hooks) if " " in each.text())
+        yield from (
+            (each, plain_code(each.text())) for each in (*words, *hooks) if " " in each.text()
+        )
         lists = {each.above.path: [] for each in hooks if each.above.keys[-1] == "command"}
         for each in hooks:
             lists.get(each.above.path, []).append(each)

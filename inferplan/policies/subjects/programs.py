@@ -10,7 +10,7 @@ from typing import NamedTuple
 from inferplan.images.mirror import full_name
 from inferplan.policies.engine.fields import Field
 
-_SHELLS = frozenset(["sh", "bash", "dash", "ash", "zsh"])
+SHELLS = frozenset(["sh", "bash", "dash", "ash", "zsh"])
 _TAKES_SCRIPT = re.compile(r"-[A-Za-z]*c")
 _REFERENCE = re.compile(r"(?<!\$)\$\(([A-Za-z_][\w.-]*)\)")
 _SHELL_REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
@@ -81,7 +81,7 @@ def _expanded(text: str, pattern: re.Pattern[str], environment: Mapping[str, Fie
 
 def _script_at(words: list[Word]) -> int | None:
     for position, word in enumerate(words):
-        if word.text.rpartition("/")[2] in _SHELLS:
+        if word.text.rpartition("/")[2] in SHELLS:
             options = range(position + 1, len(words) - 1)
             return next((at + 1 for at in options if _TAKES_SCRIPT.fullmatch(words[at].text)), None)
     return None

@@ -1,0 +1,85 @@
+"""Files of ConfigMaps that containers run, read as options, or take variables from: each is judged as
+if its content were in the container.
+"""
+
+import re
+from collections.abc import Iterator
+
+from inferplan.policies.engine.resource import Stack
+from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
+from inferplan.policies.rules.connections import pod_disallow_piped_programs
+from inferplan.policies.rules.engines import (
+    model_disallow_development_switches,
+    model_disallow_pickle,
+    model_disallow_trust_remote_code,
+)
+from inferplan.policies.subjects.mounted import as_run, files_of, maps_named, mounts_map, with_raw
+from inferplan.policies.subjects.pods import PODS, Container, PodTemplate
+from inferplan.policies.subjects.serving import engine_of
+
+# Settings of a model in JSON, YAML, TOML, properties, or Triton's text form.
+_TRUSTS = re.compile(
+    r"""(?i)trust[-_]remote[-_]code["']?\s*([:=]|value:?\s*\{\s*string_value:)\s*["']?(true|1|yes|on)\b"""
+)
+_COMMENTS = re.compile(r"(?m)^[ \t]*(#|//).*$")
+_BY_CONTAINER = (
+    model_disallow_development_switches,
+    model_disallow_trust_remote_code,
+    pod_disallow_piped_programs,
+)
+
+
+@stack_rule
+def pod_restrict_mounted_files(stack: Stack, parameters: Parameters) -> Violations:
+    for resource in stack.of(*sorted(PODS.kinds)):
+        with stack.unreadable:
+            for pod in resource.parts(PODS):
+                yield from _of_files(stack, pod, parameters)
+                for container in pod.containers:
+                    yield from _of_variables(stack, container, parameters)
+
+
+def _of_files(stack: Stack, pod: PodTemplate, parameters: Parameters) -> Violations:
+    read = set()
+    for file in files_of(stack, pod):
+        read.add(file.path)
+        if not file.language and _TRUSTS.search(_COMMENTS.sub("", file.text)):
+            yield violation(file.field, "lets the model's files run as code")
+        else:
+            known = {*_problems(file.container, parameters)}
+            for problem in dict.fromkeys(_problems(as_run(file), parameters)):
+                if problem not in known:
+                    yield violation(file.field, problem)
+    for container in pod.containers:
+        options = container.option("--config") or ""
+        if (
+            engine_of(container) == "vllm"
+            and options not in read
+            and mounts_map(container, options)
+        ):
+            yield violation(
+                container.at("args"), "reads options from a ConfigMap that is not in the stack"
+            )
+
+
+def _of_variables(stack: Stack, container: Container, parameters: Parameters) -> Violations:
+    for source in container.at("envFrom").each():
+        reference = source.at("configMapRef")
+        maps = [] if reference.absent else maps_named(stack, container.pod, reference)
+        if not (reference.absent or maps) and engine_of(container) in ("vllm", "triton"):
+            yield violation(source, "sets variables that no rule can read")
+        known = {*_problems(container, parameters)}
+        for name, field in (pair for each in maps for pair in each.at("data").entries()):
+            variable = {"name": source.at("prefix").text() + name, "value": field.text()}
+            raw = dict(container.field.value)
+            changed = with_raw(container, raw | {"env": [*raw.get("env", ()), variable]})
+            for problem in dict.fromkeys(_problems(changed, parameters)):
+                if problem not in known:
+                    yield violation(field, problem)
+
+
+def _problems(container: Container, parameters: Parameters) -> Iterator[str]:
+    """The problems of a container, alone in its pod. Raises FieldError."""
+    parts = [(rule, container) for rule in _BY_CONTAINER]
+    for rule, part in (*parts, (model_disallow_pickle, container.pod)):
+        yield from (each.problem for each in rule.check(part, parameters))
