@@ -79,6 +79,9 @@ class Account:
                 "RegionOptStatus": "ENABLED_BY_DEFAULT",
             },
             "list_pod_identity_associations": {"associations": []},
+            "describe_vpc_block_public_access_options": {
+                "VpcBlockPublicAccessOptions": {"InternetGatewayBlockMode": "off"}
+            },
             "get_ebs_default_kms_key_id": {"KmsKeyId": "alias/aws/ebs"},
             "get_caller_identity": {
                 "Account": ACCOUNT,

@@ -14,8 +14,7 @@ from moto import mock_aws
 
 from inferplan.commands.doctor import findings
 from inferplan.components.platforms.aws.prerequisites.table import rows
-from tests.unit.doctor.fresh_worlds import FOR_PEOPLE
-from tests.unit.doctor.test_worlds import WORLDS
+from tests.unit.doctor.test_worlds import PEOPLE, WORLDS
 from tests.unit.doctor.worlds import Shared
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -28,7 +27,7 @@ UNTRIED = {
     ("subnet-private", "otherwise"): "for a full VPC: a person chooses networks",
     ("subnet-size", "otherwise"): "for a full VPC: a person chooses networks",
     ("subnet-way-out", "otherwise"): "for a VPC without public subnets",
-    ("network-acl", "otherwise"): "for an ACL with 99 rules before the first",
+    ("network-acl", "otherwise"): "for an ACL without a free number before the rule that denies",
     ("balancer-subnets", "otherwise"): "for a VPC without two subnets",
     ("zone-available", "otherwise"): "for a region whose other zones are all in the file",
     ("file-system", "otherwise"): "for a VPC without a usable subnet",
@@ -85,7 +84,7 @@ def test_every_remedy_that_the_code_can_print_is_tried(monkeypatch):
 
     monkeypatch.setattr(findings.Finding, "__init__", record)
     remedies: dict[str, set[str]] = {}
-    for _, change, *_ in [*WORLDS.values(), *FOR_PEOPLE.values()]:
+    for _, change, *_ in [*WORLDS.values(), *PEOPLE.values()]:
         with mock_aws():
             world = Shared()
             change(world)

@@ -26,6 +26,13 @@ from tests.unit.doctor.aws_account import credentials
 from tests.unit.doctor.aws_cli import execute
 from tests.unit.doctor.fresh_worlds import FOR_PEOPLE, FRESH, OPEN, SOUND
 from tests.unit.doctor.inventory import inventory
+from tests.unit.doctor.network_worlds import (
+    NETWORKS,
+    NETWORKS_FOR_PEOPLE,
+    OPEN_NETWORKS,
+    SOUND_NETWORKS,
+    balancer,
+)
 from tests.unit.doctor.worlds import Shared
 
 Break = Callable[[Shared], Any]
@@ -104,32 +111,6 @@ def private_api(world: Shared) -> None:
 
 def nodes_with_own_group(world: Shared, *, itself: bool) -> None:
     world.instance(world.group("nodes", itself=itself))
-
-
-def balancer(scheme: str) -> Break:
-    def change(world: Shared) -> None:
-        world.config["cluster"]["autoMode"] = True
-        world.subnet("10.1.101.0/24", _B)
-        table = world.ask(
-            "ec2", "describe_subnets", Filters=[{"Name": "cidr-block", "Values": ["10.1.101.0/24"]}]
-        )["Subnets"][0]["SubnetId"]
-        world.table(table, GatewayId=world.internet)
-        world.cluster["computeConfig"] = {"enabled": True}
-        certificate = (
-            "arn:aws:acm:us-east-1:111122223333:certificate/3f1d9f5e-2c1b-4e0a-9a43-7d0e5b6c8a21"
-        )
-        alb = {
-            "certificateArn": certificate,
-            "scheme": scheme,
-            **({"inboundCidrs": ["0.0.0.0/0"]} if scheme == "internet-facing" else {}),
-        }
-        world.config["gateway"] = {
-            "host": "llm.acme.example",
-            "ingressClassName": "alb",
-            "alb": alb,
-        }
-
-    return change
 
 
 def log_group(world: Shared) -> None:
@@ -212,7 +193,11 @@ WORLDS: dict[str, tuple[str, Break, str]] = {
     "bucket of another region": ("bucket-region", bucket_elsewhere, "is in eu-central-1, not in us-east-1"),
     **ACCOUNT_WORLDS,
     **FRESH,
+    **NETWORKS,
 }  # fmt: skip
+PEOPLE = {**FOR_PEOPLE, **NETWORKS_FOR_PEOPLE}
+ODD = {**SOUND, **SOUND_NETWORKS}
+QUESTIONS = {**OPEN, **OPEN_NETWORKS}
 
 
 def test_an_account_that_has_everything_meets_every_prerequisite(world):
@@ -225,7 +210,7 @@ def test_a_new_cluster_in_existing_subnets_meets_every_prerequisite(world):
 
 
 def test_there_is_a_world_for_every_prerequisite():
-    worlds = {*(row for row, *_ in WORLDS.values()), *(row for row, *_ in FOR_PEOPLE.values())}
+    worlds = {*(row for row, *_ in WORLDS.values()), *(row for row, *_ in PEOPLE.values())}
     assert worlds >= set(rows_with_checks())
     assert worlds >= {name for name in AWS_CHECKS if name.removeprefix("AWS ") not in rows()} - {
         "AWS certificate",  # tests/unit/doctor/test_aws_checks.py
@@ -293,9 +278,9 @@ REPLACED = {
 FOLLOWED: dict[str, set[str]] = {}
 
 
-@pytest.mark.parametrize("name", list(sampled(FOR_PEOPLE)))
+@pytest.mark.parametrize("name", list(sampled(PEOPLE)))
 def test_a_world_that_a_person_repairs_is_named_with_what_to_do(world, name):
-    row, change, message, word = FOR_PEOPLE[name]
+    row, change, message, word = PEOPLE[name]
     change(world)
     row = row.removeprefix("AWS ")
     found = [
@@ -310,15 +295,31 @@ def test_a_world_that_a_person_repairs_is_named_with_what_to_do(world, name):
     assert word in remedy
 
 
-@pytest.mark.parametrize("name", SOUND)
+def test_a_new_rule_of_an_acl_comes_after_what_others_deny(world):
+    WORLDS["ACL of nodes that denies a block first"][1](world)
+    [(_, _, remedy)] = world.examined("AWS network-acl")
+    assert "--rule-number 19 " in remedy
+
+
+@pytest.mark.parametrize(
+    "name", ["NAT instance that is stopped", "NAT instance that drops packets"]
+)
+def test_the_remedy_for_a_nat_instance_leaves_the_question_where_it_leads(world, name):
+    PEOPLE[name][1](world)
+    execute(next(each.remedy for each in world.findings("AWS subnet-way-out")), world, world.config)
+    [left] = world.findings("AWS subnet-way-out")
+    assert (left.severity, "is decided there" in left.message) == (Severity.UNKNOWN, True)
+
+
+@pytest.mark.parametrize("name", ODD)
 def test_an_account_that_looks_unusual_gets_no_false_alarm(world, name):
-    SOUND[name](world)
+    ODD[name](world)
     assert world.examined() == []
 
 
-@pytest.mark.parametrize("name", OPEN)
+@pytest.mark.parametrize("name", QUESTIONS)
 def test_what_cannot_be_decided_stays_a_question(world, name):
-    change, message = OPEN[name]
+    change, message = QUESTIONS[name]
     change(world)
     findings = world.findings()
     wrong = [each for each in findings if each.severity in (Severity.WARNING, Severity.ERROR)]

@@ -58,17 +58,18 @@ def _covered(block: Network, networks: Sequence[Network]) -> bool:
     return any(block.subnet_of(each) for each in merged)
 
 
-def passes(entries: Iterable[Row], port: int, *, egress: bool) -> bool:
-    """Return whether a network ACL lets TCP with `port` pass to, or from, every address: the rule
-    with the lowest number that fits decides.
+def deciding(entries: Iterable[Row], port: int, block: str, *, egress: bool) -> Row | None:
+    """Return the rule of a network ACL that lets TCP with `port` pass to, or from, all of `block`, or
+    denies it: the one with the lowest number that fits.
     """
     for entry in sorted(entries, key=lambda each: each["RuleNumber"]):
-        ports = entry.get("PortRange", {})
+        ports, cidr = entry.get("PortRange", {}), entry.get("CidrBlock")
         if (
             entry["Egress"] == egress
-            and entry.get("CidrBlock") == "0.0.0.0/0"
+            and cidr is not None
+            and Network(block).subnet_of(Network(cidr, strict=False))
             and str(entry["Protocol"]) in ("-1", "6")
             and (not ports or ports["From"] <= port <= ports["To"])
         ):
-            return entry["RuleAction"] == "allow"
-    return False
+            return entry
+    return None

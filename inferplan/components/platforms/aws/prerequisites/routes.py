@@ -72,11 +72,24 @@ class Routes(ABC):
         route = self.default_route(subnet) or {}
         nat = route.get("NatGatewayId")
         if route.get("State") == "blackhole":
-            target = nat or route.get("GatewayId") or route.get("TransitGatewayId") or "a target"
-            return f"{target}, which does not exist any more (the route is a blackhole)"
+            keys = ("GatewayId", "TransitGatewayId", "InstanceId", "NetworkInterfaceId")
+            target = nat or next(filter(None, map(route.get, keys)), "a target")
+            lost = (
+                "is stopped or gone" if "NetworkInterfaceId" in route else "does not exist any more"
+            )
+            return f"{target}, which {lost} (the route is a blackhole)"
         if nat is None:
             peering = route.get("VpcPeeringConnectionId")
-            return f"{peering}, and a peering leads to no internet" if peering else None
+            return (
+                f"{peering}, and a peering leads to no internet" if peering else self._drops(route)
+            )
+        return self._nat_fault(nat) or (
+            f"{nat}, whose internet gateway {detached} is not attached to {self.vpc}"
+            if (detached := self.detached(subnet))
+            else None
+        )
+
+    def _nat_fault(self, nat: str) -> str | None:
         live = self.nat_gateways.get(nat)
         if live is None or live["State"] not in ("available", "pending"):
             return f"{nat}, which {'does not exist' if live is None else 'is ' + live['State']}"
@@ -86,6 +99,25 @@ class Routes(ABC):
         if row is not None and not self.gateway(row):
             return f"{nat} in subnet {live['SubnetId']}, which has no route to an internet gateway"
         return None
+
+    def detached(self, subnet: Row) -> str | None:
+        """Return the internet gateway of the NAT gateway of `subnet`, if its route is a blackhole."""
+        nat = self.nat_gateways.get((self.default_route(subnet) or {}).get("NatGatewayId", ""), {})
+        row = self.neighbours.get(nat.get("SubnetId", ""))
+        route = {} if row is None else self.default_route(row) or {}
+        return route.get("GatewayId") if route.get("State") == "blackhole" else None
+
+    def _drops(self, route: Row) -> str | None:
+        """Return why the network interface of `route` forwards nothing."""
+        id_ = route.get("NetworkInterfaceId")
+        if id_ is None:
+            return None
+        filters = [{"Name": "network-interface-id", "Values": [id_]}]
+        rows = self.ask("ec2", "describe_network_interfaces", Filters=filters)["NetworkInterfaces"]
+        drops = any(each.get("SourceDestCheck") for each in rows)
+        return (
+            f"{id_}, whose source and destination check drops what it forwards" if drops else None
+        )
 
     def gateway(self, subnet: Row) -> str:
         """Return the internet gateway that makes a subnet public, "" for a private one."""
