@@ -86,7 +86,7 @@ def _entries(stack: Stack, pod: PodTemplate, source: Field) -> Iterator[tuple[st
 
 
 def mounts_map(container: Container, path: str) -> bool:
-    """True if a path of a container lies in a volume of ConfigMaps. Raises FieldError."""
+    """True if a path of a container is in a volume of ConfigMaps. Raises FieldError."""
     volumes = {
         each.at("name").text()
         for each in container.pod.at("volumes").each()
