@@ -13,12 +13,8 @@ from typing import Any
 
 from inferplan.audit.documents import content_of, read_manifests, values_in
 from inferplan.audit.manifest import InputError
-from inferplan.commands.import_stack.applications import attribute_of, take_applications
-from inferplan.commands.import_stack.commands import Option, read_options, take_weights
+from inferplan.commands.import_stack.commands import Option, read_options
 from inferplan.commands.import_stack.fields import (
-    COMMIT,
-    REPOSITORY,
-    UNKNOWN_WEIGHTS,
     Server,
     Source,
     items_at,
@@ -26,7 +22,7 @@ from inferplan.commands.import_stack.fields import (
     loss_of,
     take,
 )
-from inferplan.components.serving.spec import MODEL_SPECS
+from inferplan.commands.import_stack.weights import find_content
 from inferplan.documents.yaml_tree import read_tree
 from inferplan.kube import paths
 from inferplan.kube.names import vendor_of
@@ -35,8 +31,6 @@ from inferplan.kube.quantity import amount
 from inferplan.tables import table
 
 _TABLE = table("commands/import_stack/servers.toml")
-_CLAIM_NAME = "[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?"
-_CLAIM = re.compile(rf"pvc://({_CLAIM_NAME})(?:/(.*))?")
 _VERSION = re.compile(r"2\.[0-9]+\.[0-9]+")
 _MODELS = ("servingEngineSpec", "modelSpec")
 # Of every object, and without a meaning for a stack.
@@ -169,7 +163,7 @@ def _server(
     _rename(server.options, other["options"])
     if replaced:
         source.leave(("engine",), f"{replaced} is replaced: {loss_of('engine')['reason']}")
-    _find_content(server, body, row)
+    find_content(server, body, row)
     if not server.version and (match := _VERSION.search(" ".join(images))):
         server.version = match[0]
     if server.applications:
@@ -340,77 +334,3 @@ def _find_size(server: Server, body: dict[str, Any], row: dict[str, Any], resour
             server.options.append(
                 Option(name=word, words=[word, *values], path=parse(place), values=values)
             )
-
-
-def _find_content(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
-    """Find the applications of `server`, else its weights."""
-    program = next((each for each in server.options if not each.name), None)
-    if "applications" in row:
-        take_applications(server, body, row)
-    elif program is not None and "applications" in MODEL_SPECS[server.engine].model_fields:
-        server.options.remove(program)
-        server.applications = {
-            "default": {"kind": "custom", "importPath": attribute_of(program.values[0])}
-        }
-    else:
-        _find_model(server, body, row)
-
-
-def _find_model(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
-    """Find the weights: a repository of a hub, or a claim with a path."""
-    if "model" in row and (uri := take(body, row["model"])):
-        place, model, reason = parse(row["model"]), str(uri), ""
-    elif option := take_weights(server.options):
-        place, model, reason = option.path, option.values[0], option.reason
-    else:
-        return
-    server.places["weights"] = place
-    if reason:
-        server.source.reject(place, reason)
-    elif match := _CLAIM.fullmatch(model):
-        server.claim, server.path = match[1], match[2] or ""
-    elif match := REPOSITORY.fullmatch(model):
-        names = {short for short, name in _TABLE["aliases"].items() if name == "--revision"}
-        options = [each for each in server.options if each.name in {"--revision", *names}]
-        words = "".join(options[-1].values) if options else ""
-        stated = words or str(take(body, row["revision"]) if "revision" in row else "")
-        commit = stated if COMMIT.fullmatch(stated) else ""
-        if commit and not match[2]:
-            server.options = [each for each in server.options if each not in options]
-        server.model, server.revision = match[1], match[2] or commit
-    elif model and not _take_claim(server, model, body, row):
-        server.source.reject(place, UNKNOWN_WEIGHTS)
-
-
-def _take_claim(server: Server, model: str, body: dict[str, Any], row: dict[str, Any]) -> bool:
-    """Take the claim whose mount has the path `model`. Returns False if there is none."""
-    claims = {
-        str(each.get("name")): (index, _claim(each))
-        for index, each in enumerate(items_at(body, row.get("volumes", "")))
-    }
-    mounts = [
-        (str(each.get("mountPath", "")).rstrip("/"), index, each)
-        for index, each in enumerate(items_at(body, row.get("mounts", "")))
-    ]
-    mounts = [each for each in mounts if f"{model}/".startswith(f"{each[0]}/")]
-    folder, index, mount = max(mounts, key=lambda each: len(each[0]), default=("", 0, {}))
-    place, claim = claims.get(str(mount.get("name")), (0, ""))
-    if claim:
-        volume, mounted = f"{row['volumes']}[{place}].", f"{row['mounts']}[{index}]."
-        server.claim = claim
-        server.path = f"{take(body, f'{mounted}subPath') or ''}/{model.removeprefix(folder).strip('/')}".strip(
-            "/"
-        )
-        for path in (
-            f"{volume}name",
-            f"{volume}persistentVolumeClaim.claimName",
-            f"{mounted}name",
-            f"{mounted}mountPath",
-        ):
-            take(body, path)
-    return bool(claim)
-
-
-def _claim(volume: dict[str, Any]) -> str:
-    name = str(mapping(volume, "persistentVolumeClaim").get("claimName") or "")
-    return name if re.fullmatch(_CLAIM_NAME, name) else ""
