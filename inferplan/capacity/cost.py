@@ -2,24 +2,23 @@
 never guessed.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 from inferplan.capacity.capacity import NODE, Pool, machines_of, pools_of
+from inferplan.capacity.cost_line import CostLine
 from inferplan.capacity.declared import NODE_GROUP, Declared, facts_in, with_templates
+from inferplan.capacity.stored_weights import stored_weights
 from inferplan.hardware.prices import PriceList, price_list
 from inferplan.kube.disclosure.disclosure import shown_key
 from inferplan.kube.names import FAKE_NODE
 from inferplan.kube.paths import mapping
-from inferplan.kube.quantity import amount, number
+from inferplan.kube.quantity import amount
 
 _CENT = Decimal("0.01")
-_GB = Decimal(10**9)
-_OLD_COPIES = 2
-"""Copies that a preheat keeps by default."""
 _SERVICE = "kubernetes:core/v1:Service"
 _INGRESS = "kubernetes:networking.k8s.io/v1:Ingress"
 _CLUSTER = "aws:eks/cluster:Cluster"
@@ -27,21 +26,6 @@ _BACKUP = "aws:efs/backupPolicy:BackupPolicy"
 _VOLUME = "aws:ebs/volume:Volume"
 NO_PRICE = "no list price for"
 _BLOCK = "CAPACITY_BLOCK"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostLine:
-    """One resource a month in US dollars: usual, least and most; `committable` is what Savings
-    Plans make cheaper: nodes on demand.
-    """
-
-    kind: str
-    name: str
-    usual: Decimal
-    least: Decimal
-    most: Decimal
-    basis: str
-    committable: Decimal = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +48,7 @@ def monthly_cost(resources: Iterable[Declared]) -> Cost:
     """The monthly cost of `resources` by the prices of this version for the stack's region."""
     everything = list(with_templates(resources))
     prices = price_list(region_of(everything))
-    stored, notes = _stored_weights(everything, prices)
+    stored, notes = stored_weights(everything, prices)
     priced = [(each, *_price(each, prices)) for each in everything if each.type != NODE_GROUP]
     facts = facts_in(everything)
     for pool in pools_of(everything):
@@ -321,60 +305,3 @@ def _volume(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
             f"a volume of kind {shown_key(kind)} and {'unknown' if size is None else size} GiB",
         )
     return _line(each, size * prices.per_gib_month[kind], f"{size} GiB {kind}"), ""
-
-
-def _stored_weights(
-    resources: Iterable[Declared], prices: PriceList
-) -> tuple[list[CostLine], tuple[str, ...]]:
-    """The lines of file systems and buckets with weights of a declared size, and notes on reading
-    them. Requests are not known.
-    """
-    stores = {each.name: each for each in resources if each.type in prices.per_gb_month}
-    contents: dict[str, dict[str, tuple[Decimal, int]]] = {}
-    notes = []
-    for (kind, name), facts in facts_in(resources).items():
-        weights, preheat = mapping(facts, "weights"), mapping(facts, "preheat")
-        size = amount(weights.get("size"))
-        if size is None or kind != "model":
-            continue
-        gigabytes = size / _GB
-        source, target = weights.get("store"), preheat.get("into")
-        for store, path, copies in (
-            (source, str(weights.get("path")), 1),
-            (target, name, number(preheat.get("keep"), _OLD_COPIES)),
-        ):
-            if isinstance(store, str) and store in stores:
-                contents.setdefault(store, {}).setdefault(path, (gigabytes, copies))
-        read = target or source
-        price = (
-            prices.per_gb_read.get(stores[read].type)
-            if isinstance(read, str) and read in stores
-            else None
-        )
-        if price is not None:
-            notes.append(
-                f"each start of a replica of {name} reads {gigabytes:.0f} GB from {read},"
-                f" {gigabytes * price:.2f} USD"
-            )
-    lines = [
-        _store_line(stores[store], sizes.values(), prices.per_gb_month[stores[store].type])
-        for store, sizes in contents.items()
-    ]
-    return lines, (f"By start, not in the sum: {'; '.join(notes)}.",) if notes else ()
-
-
-def _store_line(
-    store: Declared, contents: Collection[tuple[Decimal, int]], price: Decimal
-) -> CostLine:
-    once, copies = sum(size for size, _ in contents), sum(size * count for size, count in contents)
-    basis = f"{once:.0f} GB of declared weights at {price} USD per GB and month" + (
-        ", more with old copies" if copies > once else ""
-    )
-    return CostLine(
-        kind=store.kind,
-        name=store.name,
-        basis=basis,
-        usual=once * price,
-        least=once * price,
-        most=copies * price,
-    )

@@ -7,7 +7,8 @@ from decimal import Decimal
 
 from inferplan.capacity.budget import budget_of, is_unknown_pool, over_budget, usd
 from inferplan.capacity.capacity import PoolCapacity, pools
-from inferplan.capacity.cost import Cost, CostLine, monthly_cost
+from inferplan.capacity.cost import Cost, monthly_cost
+from inferplan.capacity.cost_line import CostLine
 from inferplan.capacity.increase import increase
 from inferplan.documents.text import clean, joined
 from inferplan.hardware.prices import price_list

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from inferplan.documents.templates import template
 from inferplan.kube.facts import Subjects
+from inferplan.review.rendering.shapes import Box, Cell, Line
 from inferplan.review.verdict import plural
 
 WIDE, NARROW = 1080, 340
@@ -23,45 +24,6 @@ _COLOURS = (
 )
 _MOST_LINES = 120
 """Above that many lines nothing can be followed, so they appear for one box at a time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One accelerator, or one node of a large pool. `use` is "used", "free" or "later": a node that
-    the pool may still add.
-    """
-
-    x: float
-    y: float
-    size: float
-    use: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
-    """A subject of the facts. `change` is "same", "new", "gone" or "changed"."""
-
-    key: str
-    kind: str
-    x: float
-    y: float
-    width: float
-    height: float
-    title: str
-    lines: tuple[str, ...]
-    change: str
-    cells: tuple[Cell, ...] = ()
-    full: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """A line from one box to another: who may call what, and what reads which files."""
-
-    start: str
-    end: str
-    path: str
-    change: str
 
 
 @dataclass(slots=True)
