@@ -137,6 +137,7 @@ def _csv(usage: Usage) -> str:
 
 def _metrics(usage: Usage) -> Iterator[str]:
     for name in _FIGURES:
+        yield f"# HELP inferplan_usage_{name} Sum of {name} in the lines that were read."
         yield f"# TYPE inferplan_usage_{name} gauge"
         for row in usage.rows:
             if (value := getattr(row, name)) is not None:
