@@ -79,6 +79,12 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
                 f"models.{name} gets files of up to {model.upload_bytes // 10**6} MB, and the gateway"
                 " rejects them. Write maxBodySize: 32Mi, or more.",
             )
+        if model.logs_usage and not (settings.gateway and settings.gateway.logs_consumers):
+            yield SpecError(
+                (*here, "usageLog"),
+                "The usage has no consumers: only the nginx gateway logs who sent a request. Add a"
+                " gateway with implementation: nginx, or remove usageLog.",
+            )
         for each in model.doubts_on(settings.node_pools[model.pool].target(model.pool)):
             yield SpecError((*here, *each.path), each.message)
         if model.weights is not None:

@@ -89,7 +89,7 @@ def command(
 
 def counted_models(settings: StackSettings) -> set[str]:
     """The models whose servers print their usage."""
-    return {name for name, each in settings.models.items() if getattr(each, "usage_log", False)}
+    return {name for name, each in settings.models.items() if each.logs_usage}
 
 
 def _table(usage: Usage) -> Any:

@@ -134,6 +134,8 @@ class GatewayFields(Spec):
     """Reads the model from request bodies at /v1, and serves public routes there."""
     calls_routers: ClassVar[bool] = False
     """Calls the router of a model while it answers, and the model's Service else."""
+    logs_consumers: ClassVar[bool] = False
+    """Has an access log with the consumer of each request, and its id, which servers get too."""
     cors: CorsSpec | None = None
     read_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 2000
     """Read timeout: seconds without data from the model."""
@@ -203,6 +205,7 @@ class NginxGatewaySpec(ExposureFields, GatewayFields):
     counts_requests: ClassVar[bool] = True
     has_public_routes: ClassVar[bool] = True
     calls_routers: ClassVar[bool] = True
+    logs_consumers: ClassVar[bool] = True
 
     implementation: Literal["nginx"] = "nginx"
     replicas: Annotated[int, Field(ge=1, le=100)] = 2

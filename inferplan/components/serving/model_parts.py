@@ -312,6 +312,11 @@ class PodModel(TimedModel, SizedModel, PodSettings, SidedModel):
     image: PinnedImage | None = None
     """Default: the accelerator table's image for this engine, on CPUs that of its build for CPUs."""
 
+    @property
+    def logs_usage(self) -> bool:
+        """True if the servers print the usage of each request."""
+        return False
+
     @field_validator("env")
     @classmethod
     def _env_leaves_reserved_names_alone(cls, env: dict[str, EnvValue]) -> dict[str, EnvValue]:

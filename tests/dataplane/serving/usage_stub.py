@@ -133,7 +133,7 @@ async def _event(writer: asyncio.StreamWriter, document: dict[str, Any]) -> None
 async def main(port: int, usage_log: str, *names: str) -> None:
     for name in ("vllm", "vllm.v1", "vllm.v1.engine", "vllm.v1.engine.output_processor"):
         sys.modules[name] = ModuleType(name)
-    sys.modules["vllm.v1.engine.output_processor"].OutputProcessor = OutputProcessor  # type: ignore[attr-defined]
+    vars(sys.modules["vllm.v1.engine.output_processor"])["OutputProcessor"] = OutputProcessor
     runpy.run_path(usage_log, run_name="usage_log")
     server = await asyncio.start_server(Server((names[0], names[1])).answer, "127.0.0.1", port)
     print("listens", flush=True)

@@ -204,6 +204,10 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
     def traces(self) -> bool:
         return True
 
+    @property
+    def logs_usage(self) -> bool:
+        return self.usage_log
+
     def unknown_options(self) -> Iterator[tuple[str, str]]:
         release = values.release_of(self.image or "")
         for each in values.parsed(self.extra_args, release):
