@@ -24,7 +24,7 @@ from inferplan.components.queue.queues import Queues
 from inferplan.components.size_limit import size_options
 from inferplan.components.sources import ModelMount, ModelSource
 from inferplan.infra.image_evidence import image_evidence
-from inferplan.infra.models import Models, endpoints_of, image_pulls_of, observed_endpoints
+from inferplan.infra.models import Models, endpoints_of, image_pulls_of, side_endpoints
 from inferplan.infra.providers import cluster_options
 from inferplan.stackfile.facts import facts_of
 from inferplan.stackfile.stack import Stack, StackSettings
@@ -104,7 +104,8 @@ def compose(stack: Stack) -> None:
     _declare_measurements(spec, weights, keys, endpoints, namespace=home.live_name, opts=inside)
     url = None if gateway is None else gateway.url
     pulumi.export("gateway", url)
-    pulumi.export("facts", facts_of(spec, endpoints, two_seeds=keys.two_seeds))
+    sides = side_endpoints(spec, endpoints)
+    pulumi.export("facts", facts_of(spec, sides, two_seeds=keys.two_seeds))
     pulumi.export("models", {each.model: _output(each, url, spec.namespace) for each in endpoints})
 
 
@@ -157,7 +158,7 @@ def _declare_measurements(
         )
         traced = [name for name, model in spec.models.items() if model.traces]
         pods = Observed(
-            endpoints=observed_endpoints(spec, endpoints),
+            endpoints=side_endpoints(spec, endpoints),
             traced=traced,
             preheats=preheats,
             stack=watched(spec),

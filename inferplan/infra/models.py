@@ -220,11 +220,13 @@ def _first_request(spec: StackSettings, model: ModelSpec) -> tuple[Part, ...]:
     )
 
 
-def observed_endpoints(spec: StackSettings, endpoints: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
-    """Return an endpoint for each side of the models, all of which have metrics."""
+def side_endpoints(spec: StackSettings, endpoints: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
+    """Return `endpoints`, and one for the other side of each split model, which no client calls."""
     wholes = {each.model: each for each in endpoints}
+    uncalled = {"served_names": (), "consumers": ()}
     return tuple(
-        replace(wholes[model.whole(name)], model=name) for name, model in spec.models.items()
+        wholes.get(name) or replace(wholes[model.whole(name)], model=name, router=None, **uncalled)
+        for name, model in spec.models.items()
     )
 
 
@@ -239,4 +241,12 @@ def endpoints_of(spec: StackSettings) -> tuple[Endpoint, ...]:
         )
         for name, model in spec.called_models.items()
     )
-    return tuple(replace(each, counted=True) if counts else each for each in endpoints)
+    followed = {
+        model.whole(name)
+        for name, model in spec.models.items()
+        if "requests_in_flight" in model.scaling_signals
+    }
+    return tuple(
+        replace(each, counted=True) if counts or each.model in followed else each
+        for each in endpoints
+    )

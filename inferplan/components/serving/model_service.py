@@ -139,7 +139,9 @@ class ModelService(pulumi.ComponentResource):
         """Declare the Service of the model, and let the sides of a split one reach each other."""
         metadata, sides = object_meta(name, site), spec.sides(name)
         serves = sides if sides and spec.sides_answer_alone else groups.answering(name)
-        core.Service(name, metadata=metadata, spec=_service(serves, ports), opts=child)
+        # Pods of a model that becomes split have no label of its sides, and answer until then.
+        ready = pulumi.ResourceOptions(parent=self, depends_on=site.peers) if sides else child
+        core.Service(name, metadata=metadata, spec=_service(serves, ports), opts=ready)
         if sides:
             # Both sides pick ports at their start.
             inside, outside = groups.pod_edges(sides)

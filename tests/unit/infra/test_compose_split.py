@@ -7,6 +7,9 @@ from itertools import takewhile
 
 import pytest
 
+from inferplan.planning.policy_check import stack_of
+from inferplan.policies.engine.report import check_stack
+from inferplan.policies.engine.settings import Settings
 from inferplan.pulumi_engine.program.record import record
 from tests.unit.infra.test_compose_images import INFRA
 from tests.unit.infra.test_compose_preheats import SEED
@@ -15,9 +18,8 @@ from tests.unit.stackfile.test_checks import CONFIG, MODEL
 SPLIT = {**MODEL, "prefill": {"replicas": 2}, "decode": {"replicas": 2}}
 
 
-@pytest.fixture(scope="module", params=["vllm", "sglang"])
-def recording(request):
-    sections = {**CONFIG, "models": {"chat-model": {**SPLIT, "engine": request.param}}}
+def recorded(model, **more):
+    sections = {**CONFIG, "models": {"chat-model": model}, **more}
     config = {
         f"inferplan:{key}": json.dumps(value)
         for key, value in sections.items()
@@ -26,6 +28,11 @@ def recording(request):
     return record(
         INFRA, project="inferplan", stack="test", config=config | SEED, secret_keys=frozenset(SEED)
     )
+
+
+@pytest.fixture(scope="module", params=["vllm", "sglang"])
+def recording(request):
+    return recorded({**SPLIT, "engine": request.param})
 
 
 def of(recording, kind):
@@ -51,6 +58,42 @@ def test_prefill_servers_are_ready_before_decode_servers_start(recording):
     deployments = of(recording, "apps/v1:Deployment")
     assert deployments["chat-model-prefill"].urn in deployments["chat-model"].dependencies
     assert deployments["chat-model"].urn not in deployments["chat-model-prefill"].dependencies
+
+
+def test_the_service_changes_once_both_sides_are_ready(recording):
+    # The pods of a model that becomes split have other labels, and answer until then.
+    service = of(recording, "core/v1:Service")["chat-model"]
+    deployments = of(recording, "apps/v1:Deployment")
+    sides = {deployments[name].urn for name in ("chat-model", "chat-model-prefill")}
+    assert sides <= {*service.dependencies}
+
+
+def rules_about(recording):
+    report = check_stack(stack_of(recording), Settings(today="2026-11-21"))
+    return {each.rule.id for each in (*report.violations, *report.advice)}
+
+
+def test_no_policy_has_more_against_it_than_against_a_model_in_one_piece(recording):
+    assert rules_about(recording) == rules_about(recorded(MODEL))
+
+
+def test_a_side_that_follows_the_gateways_requests_follows_those_of_the_model():
+    scaled = {"min": 1, "max": 2, "on": {"requestsInFlight": 4}}
+    monitoring = {"prometheus": {"namespace": "monitoring", "url": "http://prometheus.monitoring"}}
+    recording = recorded(
+        {**SPLIT, "prefill": {"replicas": scaled}}, monitoring={**monitoring, "scrape": {}}
+    )
+    [scaler] = recording.of_type("kubernetes:keda.sh/v1alpha1:ScaledObject")
+    assert scaler.inputs["spec"]["scaleTargetRef"]["name"] == "chat-model-prefill"
+    [trigger] = scaler.inputs["spec"]["triggers"]
+    assert 'model="chat-model"' in trigger["metadata"]["query"]
+
+
+def test_reports_count_the_accelerators_of_both_sides(recording):
+    facts = recording.outputs["facts"]["model"]
+    counts = {name: (each["accelerators"], each["replicas"]) for name, each in facts.items()}
+    assert counts == {"chat-model": (1, 2), "chat-model-prefill": (1, 2)}
+    assert not {"consumers", "names"} & facts["chat-model-prefill"].keys()
 
 
 def test_both_sides_accept_one_key_and_clients_see_one_model(recording):

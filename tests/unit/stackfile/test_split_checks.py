@@ -33,6 +33,7 @@ def test_a_split_model_is_sound_and_gets_no_note_about_replicas(lines, settings_
         ({"prefill": {"pool": "system"}, "decode": {}}, "prefill.pool", "Use a pool with acc"),
         ({"prefill": {"replicas": 9}, "decode": {}}, "prefill.replicas", "Lower replicas"),
         ({"prefill": {}, "decode": {"replicas": 9}}, "decode.replicas", "Lower replicas"),
+        ({"prefill": {"replicas": 5}, "decode": {"replicas": 4}}, "decode.replicas", "at most 3"),
         (
             {"prefill": {}, "decode": {"tensorParallelSize": 8}},
             "decode.tensorParallelSize",
