@@ -112,9 +112,9 @@ def _benchmarked_model(
     settings: StackSettings, spec: BenchmarkSpec, path: KeyPath, name: str
 ) -> Iterator[SpecError]:
     name, _, served = name.partition("/")
-    model = settings.models.get(name)
+    model = settings.called_models.get(name)
     if model is None:
-        yield unknown(path, name, "model", settings.models, "models")
+        yield unknown(path, name, "model", settings.called_models, "models")
     elif not model.takes_prompts or (served and served not in [text.model for text in model.texts]):
         name = f"{name}/{served}" if served else name
         reason = f": {model.why_no_prompts}" if model.why_no_prompts else ""
@@ -136,9 +136,9 @@ def _benchmarked_model(
 
 
 def _tokenizer(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecError]:
-    model, path = settings.models.get(spec.tokenizer), ("benchmark", "tokenizer")
+    model, path = settings.called_models.get(spec.tokenizer), ("benchmark", "tokenizer")
     if model is None:
-        yield unknown(path, spec.tokenizer, "model", settings.models, "models")
+        yield unknown(path, spec.tokenizer, "model", settings.called_models, "models")
     elif model.weights is None:
         yield SpecError(
             path,

@@ -61,9 +61,9 @@ def _models(settings: StackSettings, name: str, route: RouteSpec) -> Iterator[Sp
     if route.fallback is not None:
         listed.append((route.fallback, ("routes", name, "fallback")))
     for each, path in listed:
-        model = settings.models.get(each)
+        model = settings.called_models.get(each)
         if model is None:
-            yield unknown(path, each, "model", settings.models, "models")
+            yield unknown(path, each, "model", settings.called_models, "models")
         elif not model.takes_public_names:
             engines = " or ".join(
                 engine for engine, spec in MODEL_SPECS.items() if spec.takes_public_names

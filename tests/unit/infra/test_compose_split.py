@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from itertools import takewhile
+from pathlib import Path
 
 import pytest
 
+from inferplan.client.local_gateway.real_server import RealServer, arguments_of
+from inferplan.components.serving.vllm.cpu import CPU_BUILD
 from inferplan.planning.policy_check import stack_of
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.settings import Settings
@@ -94,6 +97,14 @@ def test_reports_count_the_accelerators_of_both_sides(recording):
     counts = {name: (each["accelerators"], each["replicas"]) for name, each in facts.items()}
     assert counts == {"chat-model": (1, 2), "chat-model-prefill": (1, 2)}
     assert not {"consumers", "names"} & facts["chat-model-prefill"].keys()
+
+
+def test_a_real_server_of_a_rehearsal_has_no_peer():
+    directory = Path("/models")
+    server = RealServer(model="chat-model", directory=directory, program="vllm", build=CPU_BUILD)
+    kept, dropped = arguments_of(server, recorded(SPLIT))
+    assert "--kv-transfer-config" in dropped
+    assert not any("NixlConnector" in each for each in kept)
 
 
 def test_both_sides_accept_one_key_and_clients_see_one_model(recording):

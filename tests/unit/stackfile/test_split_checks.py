@@ -87,3 +87,10 @@ def test_a_split_model_has_one_transfer(lines):
     line = only(lines({**SPLIT, "extraArgs": [f"--kv-transfer-config={config}"]}))
     assert "models.chat-model.extraArgs[0]" in line
     assert "Remove it" in line
+
+
+def test_routes_and_benchmarks_call_models_and_not_sides(lines):
+    routes = {"best": {"backends": {"chat-model-prefill": 1}, "consumers": ["chat"]}}
+    line = only(lines(SPLIT, routes=routes))
+    assert "routes.best.backends.chat-model-prefill: Unknown model" in line
+    assert "Models in this stack: chat-model." in line
