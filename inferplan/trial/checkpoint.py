@@ -152,6 +152,9 @@ def _incomplete_layers(checkpoint: Checkpoint) -> Iterator[str]:
     """A layer that has part of another layer's tensors and none of its own is incomplete: layers of
     another kind have tensors that the others lack.
     """
+    if checkpoint.text.get("block_configs"):
+        # Each layer has modules of its own choice.
+        return
     kinds = checkpoint.text.get("layer_types") or []
     count = next((n for key in _COUNTS if isinstance(n := checkpoint.text.get(key), int)), None)
     layers = _layers(checkpoint)

@@ -4,6 +4,7 @@ asked for.
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -187,3 +188,21 @@ def test_what_an_earlier_holder_had_begun_goes_once_the_file_is_whole(preheat, s
     failed.expire()
     verified(last.run(), last, tiny_model())
     assert not list((last.target / ".inferplan" / "staging").rglob("*"))
+
+
+def test_weights_of_which_a_layer_lacks_its_mlp_are_never_ready(preheat, source):
+    config = {"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2}
+    tensors = [f"model.layers.{n}.self_attn.q_proj.weight" for n in (0, 1)]
+    whole = [*tensors, *(f"model.layers.{n}.mlp.up_proj.weight" for n in (0, 1))]
+    for names, complete in ((whole[:-1], False), (whole, True)):
+        index = {"weight_map": dict.fromkeys(names, SHARD)}
+        files = MODEL_FILES | {
+            "config.json": json.dumps(config).encode(),
+            "model.safetensors.index.json": json.dumps(index).encode(),
+        }
+        put(source, files)
+        made = preheat()
+        if complete:
+            verified(made.run(), made, files)
+        else:
+            refused(made.run(), made, 3, "layer 1 has no mlp.up_proj", "upload the weights again")

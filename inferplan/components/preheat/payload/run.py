@@ -19,6 +19,7 @@ from .checksums import Digests, digest
 from .errors import Exit, PreheatError, Stopped
 from .file_checks import check_file, check_index, refuse_names, refuse_pickles, wanted
 from .large_files import Reach, copy_files, second_sha256
+from .layers import check_layers
 from .lease import Workspace, workspace
 from .manifest import Entry, Manifest, is_silly
 from .progress import Progress, size
@@ -100,6 +101,7 @@ class _Preparation:
             try:
                 proven |= self._bring([file for file in files if file.path not in proven])
                 check_index(self._staging.files, proven)
+                check_layers(self._staging.files, proven)
             except PreheatError as error:
                 if not error.of_content:
                     raise

@@ -27,7 +27,7 @@ _METADATA = "__metadata__"
 
 def end_of_file(stream: IO[bytes], size: int) -> int:
     """The size of a safetensors file by its own header. Raises ValueError for a header that no library should load."""
-    length = _length(stream, size)
+    length = header_length(stream, size)
     # One number per tensor and list: there may be a million.
     spans: list[int] = []
     names = array("q")
@@ -60,7 +60,8 @@ def _end(spans: list[int]) -> int:
     return last
 
 
-def _length(stream: IO[bytes], size: int) -> int:
+def header_length(stream: IO[bytes], size: int) -> int:
+    """The length of the header, at whose start `stream` is afterwards. Raises ValueError for one that is too long."""
     length = struct.unpack("<Q", stream.read(8).ljust(8, b"\x00"))[0]
     if length < len("{}") or length > min(_HEADER_LIMIT, size - 8):
         raise ValueError(f"a header of {length} bytes in a file of {size}")
