@@ -105,9 +105,12 @@ def _loaded(
         lacks = _BACKEND.search(sentence)
         if lacks and lacks[1] in backends_of(subject.container["image"]):
             unjudged[name] = f"{sentence} The image of the plan has it."
+        if "No module named" in sentence and subject.spec.image is not None:
+            unjudged[name] = f"{sentence} The image of the stack file may have it."
         if lost := [each for each in unjudged if re.search(rf"\b{re.escape(each)}\b", sentence)]:
-            unjudged[name] = sentence
-            yield Finding(step, "not judged", f"{sentence} (needs {', '.join(lost)})")
+            needs = f"{sentence} (needs {', '.join(lost)})"
+            unjudged.setdefault(name, needs)
+            yield Finding(step, "not judged", unjudged[name])
             continue
         yield _finding(subject, step, sentence, name)
     for name in subject.spec.public:

@@ -86,3 +86,6 @@ def test_a_model_of_the_stack_file_is_named_and_runs_without_its_accelerator(
     bad = findings["load bad"]
     assert (bad.state, bad.path) == ("rejected", ("models", NAME, "repository", "bad"))
     assert "No module named 'nowhere'" in bad.sentence
+    own = spec.model_copy(update={"image": "docker.io/acme/triton:1"})
+    findings = {each.step: each for each in tried(tritonserver, own, tmp_path, objects=objects)}
+    assert findings["load bad"].state == "not judged"
