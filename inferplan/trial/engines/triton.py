@@ -4,6 +4,7 @@ plan's repository one by one, and answers a request for each.
 The server is the one that nvidia-pytriton ships (its python backend), or a whole tritonserver.
 """
 
+import math
 import os
 import re
 import shutil
@@ -42,7 +43,8 @@ _ON_ACCELERATORS = re.compile(r"\bkind\s*:\s*\"?KIND_(?:GPU|AUTO|MODEL)\"?")
 _ACCELERATORS = re.compile(r"\bgpus\s*:\s*(?:\[[^\]]*\]|[0-9]+)")
 _BACKEND = re.compile(r"backend library for backend '(\w+)'")
 _LOG_LINE = re.compile(r"^[EW][0-9]{4} [0-9:.]+ [0-9]+ [\w.]+:[0-9]+\] (?P<message>.+)$")
-_NUMPY_NAMES = {"BYTES": "What is the answer?", "BOOL": False}
+_UNREADABLE = re.compile(r"inference\.ModelConfig: .+")
+_SAMPLES = {"BYTES": "What is the answer?", "BOOL": False}
 # Triton says this of exceptions in the code of a model, which may reject a made-up value.
 _RAISED_BY_MODEL = "Failed to process the request(s)"
 
@@ -152,10 +154,7 @@ def _request(config: Mapping[str, Any]) -> dict[str, Any]:
     for each in config.get("input", ()):
         shape = [max(int(length), 1) for length in (*batch, *each["dims"])]
         kind = each["data_type"].removeprefix("TYPE_").replace("STRING", "BYTES")
-        size = 1
-        for length in shape:
-            size *= length
-        data = [_NUMPY_NAMES.get(kind, 0)] * size
+        data = [_SAMPLES.get(kind, 0)] * math.prod(shape)
         inputs.append({"name": each["name"], "datatype": kind, "shape": shape, "data": data})
     sequence = {"sequence_id": 1, "sequence_start": True, "sequence_end": True}
     parameters = {"parameters": sequence} if "sequence_batching" in config else {}
@@ -170,13 +169,12 @@ def _sentence(answer: str, log: str, model: str) -> str:
 
 
 def _said(log: str, model: str) -> str:
+    """The last sentence about `model` in the log, with the place if its configuration is unreadable."""
     lines = [match["message"] for line in log.splitlines() if (match := _LOG_LINE.match(line))]
-    parse = next((line for line in log.splitlines() if "text-format" in line), "")
-    detail = re.sub(r"^.*?inference\.ModelConfig", "inference.ModelConfig", parse.strip())
-    at = log.splitlines().index(parse) if parse else -1
-    following = log.splitlines()[at + 1] if parse and "ModelConfig" not in parse else ""
     about = [line for line in lines if model in line] or lines or [verdict.sentence_of(log)]
-    return verdict.shortened(" ".join(filter(None, (about[-1].strip('"'), following or detail))))
+    said = about[-1].strip('"')
+    places = _UNREADABLE.findall(log) if "failed to read text proto" in said else []
+    return verdict.shortened(" ".join((said, *places[-1:])))
 
 
 def _finding(subject: Subject, step: str, said: str, model: str = "") -> Finding:
