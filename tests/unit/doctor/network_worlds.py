@@ -5,11 +5,12 @@ of a NAT gateway, at an internet gateway, at a NAT instance, or at VPC Block Pub
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tests.unit.doctor.aws_account import ACCOUNT, CERTIFICATE
-from tests.unit.doctor.breaks import _reroute
+from tests.unit.doctor.breaks import ENDPOINTS, _reroute, closed, endpoint
 from tests.unit.doctor.worlds import ZONES, Shared
 
 _A, _B, _C = ZONES
@@ -158,6 +159,104 @@ def to_everyone(world: Shared) -> None:
     world.ask("ec2", "create_tags", Resources=public, Tags=[tag])
 
 
+def endpoints_alone(fault: str = "") -> Break:
+    """No NAT gateway, and all endpoints; that of ecr.api with `fault`, of which moto knows none."""
+
+    def change(world: Shared) -> None:
+        filters = [{"Name": "vpc-id", "Values": [world.vpc]}]
+        rows = world.ask("ec2", "describe_route_tables", Filters=filters)["RouteTables"]
+        closed(world)
+        group = world.group("endpoints")
+        world.admit_block(group, VPC, 443)
+        ids = {each: endpoint(world, each, SecurityGroupIds=[group]) for each in ENDPOINTS}
+        endpoint(world, "s3", RouteTableIds=[each["RouteTableId"] for each in rows])
+        faults: dict[str, dict[str, Any]] = {
+            "": {},
+            "failed": {ids["ecr.api"]: {"State": "failed"}},
+            "without DNS": {ids["ecr.api"]: {"PrivateDnsEnabled": False}},
+        }
+
+        def describe(**call: Any) -> dict[str, Any]:
+            live = world.moto("ec2", "describe_vpc_endpoints", **call)["VpcEndpoints"]
+            return {
+                "VpcEndpoints": [
+                    each | faults[fault].get(each["VpcEndpointId"], {}) for each in live
+                ]
+            }
+
+        def modify(**call: Any) -> dict[str, Any]:
+            assert call["PrivateDnsEnabled"]
+            return {"Return": faults[fault].pop(call["VpcEndpointId"]) is not None}
+
+        world.answers["describe_vpc_endpoints"] = describe
+        world.answers["modify_vpc_endpoint"] = modify
+
+    return change
+
+
+def broken_target(state: str) -> Break:
+    """A mount target in us-east-1b that does not work; moto has no such state."""
+
+    def change(world: Shared) -> None:
+        def describe(**call: Any) -> dict[str, Any]:
+            rows = world.moto("efs", "describe_mount_targets", **call)["MountTargets"]
+            fault = {world.targets[_B]: {"LifeCycleState": state}}
+            return {"MountTargets": [each | fault.get(each["MountTargetId"], {}) for each in rows]}
+
+        world.answers["describe_mount_targets"] = describe
+
+    return change
+
+
+def group_lets_out(*blocks: str) -> Break:
+    """The security group of the cluster lets out to `blocks` alone."""
+
+    def change(world: Shared) -> None:
+        for operation, ranges in (("revoke", [ALL]), ("authorize", blocks)):
+            rule = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": each} for each in ranges]}
+            call = {"GroupId": world.primary, "IpPermissions": [rule]}
+            world.ask("ec2", f"{operation}_security_group_egress", **call)
+
+    return change
+
+
+INTERNAL, PUBLIC = "kubernetes.io/role/internal-elb", "kubernetes.io/role/elb"
+
+
+def tagged(
+    scheme: str,
+    *zones: str,
+    tags: Mapping[str, str] = MappingProxyType({}),
+    auto: bool = True,
+    free: int = 200,
+) -> Break:
+    """An Application Load Balancer, and the private subnets of `zones` with tags."""
+
+    def change(world: Shared) -> None:
+        balancer(scheme)(world)
+        if not auto:
+            world.config["cluster"].pop("autoMode")
+            world.cluster.pop("computeConfig")
+        pairs = [{"Key": key, "Value": each} for key, each in tags.items()]
+        ids = [world.private[zone] for zone in zones]
+        if ids:
+            world.ask("ec2", "create_tags", Resources=ids, Tags=pairs)
+
+        def describe(**call: Any) -> dict[str, Any]:
+            rows = world.moto("ec2", "describe_subnets", **call)["Subnets"]
+            low = {"AvailableIpAddressCount": free}
+            return {
+                "Subnets": [each | (low if each["SubnetId"] in ids[-1:] else {}) for each in rows]
+            }
+
+        world.answers["describe_subnets"] = describe
+
+    return change
+
+
+_IN, _EX = {INTERNAL: "1"}, {PUBLIC: "1"}
+_OTHER = {"kubernetes.io/cluster/other": "shared"}
+_BOTH = {**_IN, **_OTHER, "kubernetes.io/cluster/shared": "shared"}
 # Worlds with an executable remedy: check, change, message.
 NETWORKS: dict[str, tuple[str, Break, str]] = {
     "ACL of nodes for the VPC alone": ("network-acl", acl(nodes, OUT, (False, 100, "allow", VPC, None)), "does not let inbound answers (port 32768 and higher) pass"),
@@ -167,18 +266,33 @@ NETWORKS: dict[str, tuple[str, Break, str]] = {
     "no public access for the account": ("internet-block", public_access("block-bidirectional"), "nodes reach no registry"),
     "no public access into the VPC": ("internet-block", lambda w: (to_everyone(w), public_access("block-bidirectional", "allow-egress")(w)), "the load balancer gets no request"),
     "no public access to a load balancer": ("internet-block", lambda w: (to_everyone(w), public_access("block-ingress")(w)), "the load balancer gets no request"),
+    "endpoint without private DNS": ("subnet-route", endpoints_alone("without DNS"), "no endpoint for ecr.api that it can use"),
+    "endpoint that failed": ("subnet-route", endpoints_alone("failed"), "no endpoint for ecr.api that it can use"),
+    "mount target that failed": ("mount-target", broken_target("error"), "has a mount target that is error in us-east-1b"),
+    "group that lets out to the VPC alone": ("group-egress", group_lets_out(VPC), "let no HTTPS out of vpc-"),
+    "load balancer with subnets of one zone": ("balancer-subnets", tagged("internal", _A, tags=_IN), "1 subnets of vpc-"),
+    "load balancer with a full subnet": ("balancer-subnets", tagged("internal", _A, _B, free=5, tags=_IN), "has 5 free addresses of 8"),
+    "subnets of another cluster": ("balancer-subnets", tagged("internal", _A, _B, tags=_IN | _OTHER), "has the tag of another cluster and none of this one"),
+    "controller with subnets of another cluster": ("balancer-subnets", tagged("internal", _A, _B, _C, auto=False, tags=_OTHER), "has the tag of another cluster"),
+    "public load balancer in private subnets": ("balancer-subnets", tagged("internet-facing", _A, _B, tags=_EX), "has no route to an internet gateway"),
     "internet gateway that is not attached": ("subnet-way-out", detached_gateway, "is not attached to vpc-"),
 }  # fmt: skip
 # Worlds whose remedy a person executes: check, change, message, a word of the remedy.
 NETWORKS_FOR_PEOPLE: dict[str, tuple[str, Break, str, str]] = {
     "no public access in the organization": ("internet-block", public_access("block-bidirectional", allowed="not-allowed"), "nodes reach no registry", "AWS organization"),
     "NAT instance that is stopped": ("subnet-way-out", nat_instance(stopped=True), "is stopped or gone", "aws ec2 start-instances"),
+    "mount target that is being deleted": ("mount-target", broken_target("deleting"), "has a mount target that is deleting", "wait until"),
     "NAT instance that drops packets": ("subnet-way-out", nat_instance(checked=True), "drops what it forwards", "modify-network-interface-attribute"),
 }  # fmt: skip
 # Accounts in which nothing is wrong, although they look unusual.
 SOUND_NETWORKS: dict[str, Break] = {
     "ACL whose denial comes late": acl(nodes, OUT, (False, 90, "allow", ALL, None), (False, 200, "deny", ALL, None), (True, 200, "deny", ALL, None)),
     "ACL with a list of ports": acl(nodes, (True, 90, "allow", VPC, None), (True, 100, "allow", ALL, (443, 443)), (False, 90, "allow", VPC, None), (False, 100, "allow", ALL, (1024, 65535))),
+    "endpoints and no NAT gateway": endpoints_alone(),
+    "group that lets HTTPS out": group_lets_out(VPC, ALL),
+    "group for the VPC, with endpoints": lambda w: (endpoints_alone()(w), group_lets_out(VPC)(w)),
+    "controller that finds subnets without tags": tagged("internal", auto=False),
+    "subnets of two clusters": tagged("internal", _A, _B, tags=_BOTH),
     "public access out of the account alone": public_access("block-ingress"),
     "public access for this VPC": public_access("block-bidirectional", "allow-egress"),
 }  # fmt: skip

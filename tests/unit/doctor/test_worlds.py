@@ -268,6 +268,8 @@ REPLACED = {
         ),
         ('"DestinationCidrBlock": "0.0.0.0/0"',),
     ),
+    "endpoint that failed": ("vpce-",),
+    "mount target that failed": ("mount target ",),
     "VPC of dedicated instances": ("InstanceTenancy",),
     "API server for some networks only": ("endpointPrivateAccess False",),
     "existing cluster out of support": ("cluster.version",),

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterator, Sequence
 
-from inferplan.components.platforms.aws.prerequisites.admission import Peers
+from inferplan.components.platforms.aws.prerequisites.admission import Peers, admits
 from inferplan.components.platforms.aws.prerequisites.resource_policy import (
     denial,
     is_allowed,
     with_statement,
 )
-from inferplan.components.platforms.aws.prerequisites.routes import Row
+from inferplan.components.platforms.aws.prerequisites.routes import EVERYWHERE, Row
 from inferplan.components.platforms.aws.prerequisites.table import (
     EXAMINED,
     Unchecked,
@@ -28,10 +28,24 @@ _HTTPS = 443
 _GROUP = "inferplan-endpoints"
 
 
-def _endpoints(world: World) -> Sequence[Row]:
+def _all_endpoints(world: World) -> Sequence[Row]:
     filters = [{"Name": "vpc-id", "Values": [world.vpc]}]
-    answer = world.ask("ec2", "describe_vpc_endpoints", Filters=filters)["VpcEndpoints"]
-    return [each for each in answer if each["State"].lower() in ("available", "pending")]
+    return world.ask("ec2", "describe_vpc_endpoints", Filters=filters)["VpcEndpoints"]
+
+
+def _endpoints(world: World) -> Sequence[Row]:
+    works = ("available", "pending")
+    return [each for each in _all_endpoints(world) if each["State"].lower() in works]
+
+
+def _unserved(world: World) -> list[str]:
+    """Return the services that have no interface endpoint which answers to their public name."""
+    served = {
+        each["ServiceName"]
+        for each in _endpoints(world)
+        if _is_interface(each) and each.get("PrivateDnsEnabled")
+    }
+    return [name for name in _services(world) if _named(world, name) not in served]
 
 
 def _named(world: World, name: str) -> str:
@@ -53,27 +67,23 @@ def _(world: World) -> Iterator[Values | str]:
     yield EXAMINED
     endpoints = _endpoints(world)
     tables = sorted({(world.table(row) or {})["RouteTableId"] for _, row in closed})
-    missing, commands = [], []
-    services = _services(world)
-    for name in services:
-        own = [each for each in endpoints if each["ServiceName"] == _named(world, name)]
-        if name != "s3":
-            if not any(_is_interface(each) and each.get("PrivateDnsEnabled") for each in own):
-                missing.append(name)
-            continue
-        # An interface to S3 serves only names of its own, unless private DNS is on.
+    commands: list[str] = []
+    unserved = _unserved(world)
+    missing = list(unserved)
+    # An interface to S3 serves only names of its own, unless private DNS is on.
+    if "s3" in unserved:
+        own = [each for each in endpoints if each["ServiceName"] == _named(world, "s3")]
         gateway = next((each for each in own if not _is_interface(each)), None)
         lacking = [each for each in tables if each not in (gateway or {}).get("RouteTableIds", ())]
-        if any(_is_interface(each) and each.get("PrivateDnsEnabled") for each in own):
-            continue
-        if lacking:
-            missing.append("s3" if gateway is None else f"s3 on {', '.join(lacking)}")
-            commands.append(_gateway(world, gateway, lacking))
+        text = "s3" if gateway is None else f"s3 on {', '.join(lacking)}"
+        index = missing.index("s3")
+        missing[index : index + 1] = [text] if lacking else []
+        commands += [_gateway(world, gateway, lacking)] if lacking else []
     if missing:
         each, _row = closed[0]
-        names = [name for name in missing if name in services and name != "s3"]
+        names = [name for name in unserved if name != "s3"]
         by_zone = {one["AvailabilityZone"]: one["SubnetId"] for _, one in closed}
-        commands += _interfaces(world, names, sorted(by_zone.values())) if names else []
+        commands += _interfaces(world, names, sorted(by_zone.values()))
         yield {
             "path": each.path,
             "subnet": each.id,
@@ -108,6 +118,32 @@ def _gateway(world: World, gateway: Row | None, tables: Sequence[str]) -> str:
 
 
 def _interfaces(world: World, names: Sequence[str], subnets: Sequence[str]) -> Iterator[str]:
+    """Yield the commands after which services have an endpoint: private DNS for one that has none,
+    else a new one, in place of one that failed.
+    """
+    region = f"--region {world.cluster.region}"
+    live = {each["ServiceName"]: each for each in _all_endpoints(world) if _is_interface(each)}
+    by_name = {name: live.get(_named(world, name), {}) for name in names}
+    usable = {
+        name
+        for name, each in by_name.items()
+        if each.get("State", "").lower() == "available" and not each.get("PrivateDnsEnabled")
+    }
+    for name, each in by_name.items():
+        if name in usable:
+            yield (
+                f"aws ec2 modify-vpc-endpoint {region} --vpc-endpoint-id"
+                f" {each['VpcEndpointId']} --private-dns-enabled"
+            )
+        elif each.get("State", "").lower() in ("failed", "expired", "rejected"):
+            yield (
+                f"aws ec2 delete-vpc-endpoints {region} --vpc-endpoint-ids {each['VpcEndpointId']}"
+            )
+    if new := [name for name in names if name not in usable]:
+        yield from _new_interfaces(world, new, subnets)
+
+
+def _new_interfaces(world: World, names: Sequence[str], subnets: Sequence[str]) -> Iterator[str]:
     region = f"--region {world.cluster.region}"
     filters = [
         {"Name": "vpc-id", "Values": [world.vpc]},
@@ -174,6 +210,30 @@ def https_from(peers: Peers, port: int = _HTTPS, protocols: Sequence[str] = ("tc
             for protocol in protocols
         ]
     )
+
+
+@prerequisite("group-egress")
+def _(world: World) -> Iterator[Values | str]:
+    """Rules that let nodes out to the VPC alone suffice where all services have endpoints."""
+    routed = any(map(world.default_route, world.node_subnets()))
+    # The group of a cluster that does not exist yet lets everything out.
+    if world.existing is None or not routed or not set(_unserved(world)) - {"s3"}:
+        return
+    peers = Peers(groups=frozenset(), blocks=(EVERYWHERE,))
+    names = {tuple(sorted(world.groups_of(each))): name for name, each in world.pools.items()}
+    for ids, name in names.items():
+        groups = world.groups(ids) if ids else ()
+        rules = [rule for each in groups for rule in each.get("IpPermissionsEgress", ())]
+        if not groups:
+            continue
+        yield EXAMINED
+        if not admits(rules, "tcp", _HTTPS, peers, world.prefixes):
+            yield {
+                "pool": name,
+                "groups": ", ".join(ids),
+                "group": groups[0]["GroupId"],
+                "permissions": https_from(peers),
+            }
 
 
 @prerequisite("endpoint-policy")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 
 from inferplan.components.platforms.aws.prerequisites.admission import Peers, admits
-from inferplan.components.platforms.aws.prerequisites.routes import EVERYWHERE
+from inferplan.components.platforms.aws.prerequisites.routes import EVERYWHERE, Row
 from inferplan.components.platforms.aws.prerequisites.table import (
     EXAMINED,
     Unchecked,
@@ -218,12 +218,16 @@ def _(world: World) -> Iterator[Values | Unchecked | str]:
 
 @prerequisite("balancer-subnets")
 def _(world: World) -> Iterator[Values | Unchecked | str]:
-    """EKS Auto Mode finds the subnets of a load balancer by their tags; a VPC of the stack has
-    them.
+    """A load balancer is in the subnets with its tag. Where none has it, the AWS Load Balancer
+    Controller takes all that are public, or private; EKS Auto Mode takes none.
     """
     gateway = world.sections.gateway
-    balancer = None if gateway is None else gateway.access.balancer
-    if balancer is None or not world.cluster.balances_in_auto_mode or world.vpc is None:
+    access = None if gateway is None else gateway.access
+    balancer = None if access is None else access.balancer
+    if access is None or balancer is None or world.vpc is None:
+        return
+    automatic = world.cluster.balances_in_auto_mode
+    if not automatic and world.cluster.load_balancer_choice(access) == "none":
         return
     yield EXAMINED
     public = balancer.scheme == "internet-facing"
@@ -232,23 +236,52 @@ def _(world: World) -> Iterator[Values | Unchecked | str]:
         if public
         else ("kubernetes.io/role/internal-elb", "private")
     )
-    tagged, others = {}, {}
-    for id_, row in sorted(world.neighbours.items()):
-        values = {each["Key"]: each["Value"] for each in row.get("Tags", ())}
-        (
-            tagged
-            if values.get(tag) in ("1", "")
-            else others
-            if bool(world.gateway(row)) == public
-            else {}
-        )[row["AvailabilityZone"]] = id_
-    if len(tagged) < 2:
-        candidates = [id_ for zone, id_ in others.items() if zone not in tagged]
-        enough = " ".join(candidates) if len(candidates) + len(tagged) >= 2 else None
-        yield {
-            "count": len(tagged),
-            "tag": tag,
-            "scheme": balancer.scheme,
-            "kind": kind,
-            "subnets": enough,
-        }
+    rows_ = dict(sorted(world.neighbours.items()))
+    tagged = {id_: row for id_, row in rows_.items() if _tags(row).get(tag) in ("1", "")}
+    alike = {id_: row for id_, row in rows_.items() if bool(world.gateway(row)) == public}
+    chosen = tagged if automatic or tagged else alike
+    faults = {id_: _balancer_fault(world, row, public=public) for id_, row in chosen.items()}
+    zones = {row["AvailabilityZone"] for id_, row in chosen.items() if not faults[id_]}
+    if len(zones) >= 2:
+        return
+    foreign = [id_ for id_, fault in faults.items() if fault == _FOREIGN]
+    others = {
+        row["AvailabilityZone"]: id_
+        for id_, row in alike.items()
+        if row["AvailabilityZone"] not in zones and not _balancer_fault(world, row, public=public)
+    }
+    own = f"kubernetes.io/cluster/{world.cluster.name}"
+    enough = len(zones) + len(others) >= 2
+    unfit = [f"{id_} {fault}" for id_, fault in faults.items() if fault]
+    yield {
+        "count": len(zones),
+        "tag": tag,
+        "scheme": balancer.scheme,
+        "kind": kind,
+        "faults": f" ({', '.join(unfit)})" if unfit else "",
+        "subnets": " ".join(foreign or others.values()) if foreign or enough else None,
+        "pair": f"Key={own},Value=shared" if foreign else f"Key={tag},Value=1",
+        # The controller's documentation says so, and that of EKS Auto Mode does not.
+        "severity": "warning" if foreign and automatic else "error",
+    }
+
+
+_FOREIGN = "has the tag of another cluster and none of this one"
+_FREE_FOR_BALANCER = 8
+
+
+def _tags(row: Row) -> dict[str, str]:
+    return {each["Key"]: each["Value"] for each in row.get("Tags", ())}
+
+
+def _balancer_fault(world: World, row: Row, *, public: bool) -> str | None:
+    """Return why no load balancer starts, or is reached, in a subnet (Subnet Auto-Discovery, AWS
+    Load Balancer Controller, read 2026-11).
+    """
+    clusters = {each for each in _tags(row) if each.startswith("kubernetes.io/cluster/")}
+    free = row["AvailableIpAddressCount"]
+    if clusters and f"kubernetes.io/cluster/{world.cluster.name}" not in clusters:
+        return _FOREIGN
+    if free < _FREE_FOR_BALANCER:
+        return f"has {free} free addresses of {_FREE_FOR_BALANCER}"
+    return None if world.gateway(row) or not public else "has no route to an internet gateway"

@@ -135,12 +135,28 @@ def _(world: World) -> Iterator[Values | str]:
                     f"aws efs create-mount-target --region {world.cluster.region} --file-system-id"
                     f" {store.file_system_id} --subnet-id {subnet} --security-groups {group}"
                 )
+                live = next((one for one in targets if one["AvailabilityZoneName"] == zone), None)
+                if live is not None:
+                    create = (
+                        f"aws efs delete-mount-target --region {world.cluster.region}"
+                        f" --mount-target-id {live['MountTargetId']}  # nothing can mount it; the"
+                        " next run of inferplan doctor prints the command for another one"
+                    )
+                state = "no mount target" if live is None else "a mount target that is "
+                is_gone = live is not None and live["LifeCycleState"].startswith("delet")
                 yield {
                     "store": name,
                     "id": store.file_system_id,
                     "zone": zone,
+                    "state": state + (live or {}).get("LifeCycleState", ""),
                     "kind": f" (One Zone, in {only})" if only else "",
-                    "change": create if only is None or only == zone else _in_zone(world, only),
+                    "change": (
+                        None
+                        if is_gone
+                        else create
+                        if only is None or only == zone
+                        else _in_zone(world, only)
+                    ),
                     "zones": only,
                 }
                 if only not in (None, zone):
