@@ -84,6 +84,7 @@ def of_another_account(world: Shared) -> None:
         raise AwsError("no bucket", "404")
 
     world.answers["head_bucket"] = head
+    world.answers["list_buckets"] = {"Buckets": []}
     bucket("acme-weights")(world)
 
 
