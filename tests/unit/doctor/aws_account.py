@@ -79,6 +79,7 @@ class Account:
                 "RegionOptStatus": "ENABLED_BY_DEFAULT",
             },
             "list_pod_identity_associations": {"associations": []},
+            "get_allowed_images_settings": {"State": "disabled"},
             "describe_vpc_block_public_access_options": {
                 "VpcBlockPublicAccessOptions": {"InternetGatewayBlockMode": "off"}
             },

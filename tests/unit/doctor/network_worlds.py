@@ -1,5 +1,6 @@
 """Accounts whose traffic ends further away than at the route table of the nodes: at the network ACL
-of a NAT gateway, at an internet gateway, at a NAT instance, or at VPC Block Public Access.
+of a NAT gateway, at an internet gateway, at a NAT instance, or at VPC Block Public Access; and
+accounts that admit no caller, image or load balancer.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from tests.unit.doctor.aws_account import ACCOUNT, CERTIFICATE
-from tests.unit.doctor.breaks import ENDPOINTS, _reroute, closed, endpoint
+from inferplan.commands.doctor.aws.account import AwsError
+from tests.unit.doctor.aws_account import ACCOUNT, CERTIFICATE, ROLE
+from tests.unit.doctor.breaks import ENDPOINTS, _reroute, closed, endpoint, llama
 from tests.unit.doctor.worlds import ZONES, Shared
 
 _A, _B, _C = ZONES
@@ -220,6 +222,49 @@ def group_lets_out(*blocks: str) -> Break:
     return change
 
 
+def entries(*groups: str, exists: bool) -> Break:
+    """The cluster knows access entries alone, which moto has none of."""
+
+    def change(world: Shared) -> None:
+        world.cluster["accessConfig"] = {"authenticationMode": "API"}
+        live: dict[str, list[dict[str, Any]]] = {ROLE: []} if exists else {}
+
+        def describe(principalArn: str, **_: Any) -> dict[str, Any]:  # noqa: N803 - the API's spelling
+            if principalArn not in live:
+                raise AwsError("no entry", "ResourceNotFoundException")
+            return {"accessEntry": {"principalArn": principalArn, "kubernetesGroups": [*groups]}}
+
+        world.answers |= {
+            "describe_access_entry": describe,
+            "create_access_entry": lambda **call: live.update({call["principalArn"]: []}) or {},
+            "list_associated_access_policies": lambda **call: {
+                "associatedAccessPolicies": live[call["principalArn"]]
+            },
+            "associate_access_policy": lambda **call: (
+                live[call["principalArn"]].append({"policyArn": call["policyArn"]}) or {}
+            ),
+        }
+
+    return change
+
+
+def allowed_images(*criteria: dict[str, Any], state: str = "enabled", **fields: Any) -> Break:
+    """Allowed AMIs, which moto does not have."""
+
+    def change(world: Shared) -> None:
+        live = {"State": state, "ImageCriteria": [*criteria], **fields}
+
+        def replace(ImageCriteria: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803 - the API's spelling
+            assert ImageCriteria[: len(criteria)] == [*criteria]
+            live["ImageCriteria"] = ImageCriteria
+            return {}
+
+        world.answers["get_allowed_images_settings"] = lambda **_: live
+        world.answers["replace_image_criteria_in_allowed_images_settings"] = replace
+
+    return change
+
+
 INTERNAL, PUBLIC = "kubernetes.io/role/internal-elb", "kubernetes.io/role/elb"
 
 
@@ -275,12 +320,17 @@ NETWORKS: dict[str, tuple[str, Break, str]] = {
     "subnets of another cluster": ("balancer-subnets", tagged("internal", _A, _B, tags=_IN | _OTHER), "has the tag of another cluster and none of this one"),
     "controller with subnets of another cluster": ("balancer-subnets", tagged("internal", _A, _B, _C, auto=False, tags=_OTHER), "has the tag of another cluster"),
     "public load balancer in private subnets": ("balancer-subnets", tagged("internet-facing", _A, _B, tags=_EX), "has no route to an internet gateway"),
+    "caller without an access entry": ("access-entry", entries(exists=False), "has no access entry for arn:aws:iam::"),
+    "caller whose access entry has no rights": ("access-entry", entries(exists=True), "an access entry without rights"),
+    "images of the account alone": ("allowed-images", allowed_images({"ImageProviders": [ACCOUNT]}), "EC2 finds no image of EKS"),
     "internet gateway that is not attached": ("subnet-way-out", detached_gateway, "is not attached to vpc-"),
 }  # fmt: skip
 # Worlds whose remedy a person executes: check, change, message, a word of the remedy.
 NETWORKS_FOR_PEOPLE: dict[str, tuple[str, Break, str, str]] = {
     "no public access in the organization": ("internet-block", public_access("block-bidirectional", allowed="not-allowed"), "nodes reach no registry", "AWS organization"),
     "NAT instance that is stopped": ("subnet-way-out", nat_instance(stopped=True), "is stopped or gone", "aws ec2 start-instances"),
+    "images that the organization allows": ("allowed-images", allowed_images({"ImageProviders": ["aws-marketplace"]}, ManagedBy="declarative-policy"), "no criterion has the provider amazon", "declarative policy"),
+    "weights whose upload broke off": ("weights", llama("llm/llama/config.json", "llm/llama/model-00001-of-00002.safetensors"), "1 of the 2 parts of model", "aws s3 cp"),
     "mount target that is being deleted": ("mount-target", broken_target("deleting"), "has a mount target that is deleting", "wait until"),
     "NAT instance that drops packets": ("subnet-way-out", nat_instance(checked=True), "drops what it forwards", "modify-network-interface-attribute"),
 }  # fmt: skip
@@ -288,6 +338,10 @@ NETWORKS_FOR_PEOPLE: dict[str, tuple[str, Break, str, str]] = {
 SOUND_NETWORKS: dict[str, Break] = {
     "ACL whose denial comes late": acl(nodes, OUT, (False, 90, "allow", ALL, None), (False, 200, "deny", ALL, None), (True, 200, "deny", ALL, None)),
     "ACL with a list of ports": acl(nodes, (True, 90, "allow", VPC, None), (True, 100, "allow", ALL, (443, 443)), (False, 90, "allow", VPC, None), (False, 100, "allow", ALL, (1024, 65535))),
+    "caller with an access entry by group": entries("platform", exists=True),
+    "images of Amazon and the account": allowed_images({"ImageProviders": [ACCOUNT, "amazon"]}),
+    "images that are audited": allowed_images({"ImageProviders": [ACCOUNT]}, state="audit-mode"),
+    "weights of several parts": llama("llm/llama/model-00001-of-00002.safetensors", "llm/llama/model-00002-of-00002.safetensors"),
     "endpoints and no NAT gateway": endpoints_alone(),
     "group that lets HTTPS out": group_lets_out(VPC, ALL),
     "group for the VPC, with endpoints": lambda w: (endpoints_alone()(w), group_lets_out(VPC)(w)),
@@ -297,5 +351,9 @@ SOUND_NETWORKS: dict[str, Break] = {
     "public access for this VPC": public_access("block-bidirectional", "allow-egress"),
 }  # fmt: skip
 OPEN_NETWORKS: dict[str, tuple[Break, str]] = {
+    "images by their names": (
+        allowed_images({"ImageProviders": ["amazon"], "ImageNames": ["acme-*"]}),
+        "that only an image shows",
+    ),
     "NAT instance": (nat_instance(), "is decided there"),
 }

@@ -93,6 +93,7 @@ def rows_with_checks() -> tuple[str, ...]:
         "endpoints",
         "network",
         "cluster",
+        "principals",
         "storage",
         "weights",
         "keys",

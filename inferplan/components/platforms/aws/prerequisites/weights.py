@@ -1,7 +1,8 @@
 """The prerequisites of weights (`rows.toml`): what policies, keys and storage classes let pods read."""
 
+import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -26,6 +27,7 @@ from inferplan.components.stores import S3StoreSpec
 
 # The first page of a listing. A model has some hundred files.
 _MOST_OBJECTS = 1000
+_PART = re.compile(r"(.*)-([0-9]{5})-of-([0-9]{5})\..*")
 _ARCHIVED = ("GLACIER", "DEEP_ARCHIVE")
 
 
@@ -200,8 +202,21 @@ def _(world: World) -> Iterator[Values | str]:
     for bucket in present_buckets(world):
         for path in bucket.paths:
             yield EXAMINED
-            if not any(each.get("Size", 1) for each in _objects(world, bucket, path)):
-                yield {"store": bucket.store, "bucket": bucket.name, "path": path}
+            objects = _objects(world, bucket, path)
+            has_any = any(each.get("Size", 1) for each in objects)
+            for state in _missing_parts(objects) if has_any else ["no object"]:
+                yield {"store": bucket.store, "bucket": bucket.name, "path": path, "state": state}
+
+
+def _missing_parts(objects: Sequence[Row]) -> Iterator[str]:
+    """Yield the weights of which parts are missing, as an upload that broke off leaves them."""
+    parts: dict[tuple[str, str], set[str]] = {}
+    for key in [each["Key"] for each in objects] if len(objects) < _MOST_OBJECTS else ():
+        if found := _PART.fullmatch(key):
+            parts.setdefault((found[1], found[3]), set()).add(found[2])
+    for (stem, total), live in parts.items():
+        if len(live) < int(total):
+            yield f"{len(live)} of the {int(total)} parts of {stem.rpartition('/')[2]}"
 
 
 @prerequisite("weights-archived")
