@@ -1,4 +1,4 @@
-"""What the weights cost where they are stored, a month."""
+"""The monthly cost of weights where they are stored."""
 
 from collections.abc import Collection, Iterable
 from decimal import Decimal
