@@ -166,7 +166,7 @@ BROKEN = [
     ("AWS certificate", update("certificate", Type="IMPORTED", NotAfter=soon(5)), "error", "in 4 days, and ACM does not renew an imported one", "aws acm import-certificate"),
     ("AWS certificate", update("certificate", Type="AMAZON_ISSUED", RenewalEligibility="INELIGIBLE", NotAfter=soon(20)), "warning", "in 19 days, and ACM does not renew this one", "request-certificate"),
     ("AWS certificate", update("certificate", Type="AMAZON_ISSUED", RenewalEligibility="ELIGIBLE", RenewalSummary={"RenewalStatus": "PENDING_VALIDATION", "DomainValidationOptions": [{"DomainName": "llm.acme.example"}], "UpdatedAt": soon(0)}, NotAfter=soon(20)), "warning", "in 19 days", "request-certificate"),
-    ("AWS reservations", update("reservation", State="expired"), "error", "cr-0123456789abcdef0 is expired, not active", "--capacity-reservation-ids cr-0123456789abcdef0"),
+    ("AWS reservations", update("reservation", State="expired"), "error", "cr-0123456789abcdef0 is expired, not active", "Name=state,Values=active Name=instance-type,Values=p5.48xlarge"),
     ("AWS reservations", update("reservation", State="scheduled"), "warning", "is scheduled", "describe-capacity-reservations"),
     ("AWS reservations", update("reservation", AvailabilityZone="us-east-1a"), "error", "is in us-east-1a, and the stack file says us-east-1b", "set nodePools.h100.capacityReservation.zone: us-east-1a"),
     ("AWS reservations", update("reservation", InstanceType="p5e.48xlarge"), "error", "is for p5e.48xlarge, and the pool has p5.48xlarge", "set nodePools.h100.instanceTypes: [p5e.48xlarge]"),

@@ -58,7 +58,12 @@ def _judge_reservation(
             listing,
         )
     elif live["State"] != "active":
-        yield error(f"{start} is {live['State']}, not active", listing)
+        others = f"Name=state,Values=active Name=instance-type,Values={','.join(pool.machines)}"
+        yield error(
+            f"{start} is {live['State']}, not active",
+            f"aws ec2 describe-capacity-reservations --region {account.region} --filters {others}"
+            f"  # write the id and zone of one of these to nodePools.{name}.capacityReservation",
+        )
     if live["State"] not in ("active", "scheduled"):
         return
     if live["AvailabilityZone"] != zone:
