@@ -103,6 +103,9 @@ def test_a_change_is_two_pictures_that_mark_what_goes_what_comes_and_what_differ
     assert boxes(new)["model m3"] == "box model new"
     assert boxes(new)["model m1"] == "box model changed"
     assert boxes(new)["model m0"] == "box model same"
+    # Without colours too.
+    names = {each.text for svg in (old, new) for each in svg.iter() if each.get("class") == "name"}
+    assert {"- best", "+ m3", "~ m1", "m0"} <= names
     lines = {
         (each.attrib["data-start"], each.attrib["data-end"]): each.attrib["class"]
         for each in new.iter()
@@ -186,9 +189,10 @@ def _subjects(before: dict[str, Any], after: dict[str, Any]) -> tuple[Any, Any]:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
+@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1200])
 @pytest.mark.parametrize("page", ["map", "report"])
-def test_a_browser_and_its_accessibility_rules_find_nothing_serious(tmp_path, page, width):
+def test_a_browser_and_its_accessibility_rules_find_nothing_serious(tmp_path, page, width, theme):
     before, after = platform(20, 40, 8), platform(21, 40, 8)
     text = (
         map_page.render(report(before, after), compared="main")
@@ -196,6 +200,7 @@ def test_a_browser_and_its_accessibility_rules_find_nothing_serious(tmp_path, pa
         else report_page.render(make_report([preview(facts(before, after))]))
     )
     rules = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    text = text.replace("<html", f'<html data-theme="{theme}"', 1)
     path = tmp_path / "page.html"
     path.write_text(text.replace("</body>", AXE % rules + "</body>"), encoding="utf-8")
     dumped = browser(

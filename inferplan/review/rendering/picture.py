@@ -22,6 +22,8 @@ _COLOURS = (
     ".platform { --back: #fff; --text: #1f2328; --soft: #59636e; --line: #d1d9e0; --panel: #f6f8fa;"
     " --red: #cf222e; --orange: #9a6700; --green: #1a7f37; --link: #0969da; background: var(--back) }"
 )
+# Colours say the same, but not on grey paper or to every eye.
+_SIGNS = {"new": "+ ", "changed": "~ ", "gone": "- "}
 _MOST_LINES = 120
 """Above that many lines nothing can be followed, so they appear for one box at a time."""
 
@@ -144,7 +146,7 @@ def _box(
         y=y,
         width=width,
         height=2 * _PADDING + _LINE * (1 + len(texts)),
-        title=_fitted(name, width),
+        title=_fitted(f"{_SIGNS.get(change, '')}{name}", width),
         lines=tuple(_fitted(each, width) for each in texts),
         change=change,
         full="; ".join([f"{kind} {name}", *texts, *([] if change == "same" else [change])]),
