@@ -132,7 +132,8 @@ def is_name(text: str, *, identifies: bool = False) -> bool:
     ):
         return True
     return all(
-        unknown_characters(each) <= _MOST_IN_NAME for each in _DIGEST.sub("", text).split("/")
+        unknown_characters(each, prose=text.isalpha()) <= _MOST_IN_NAME
+        for each in _DIGEST.sub("", text).split("/")
     )
 
 
