@@ -104,14 +104,14 @@ def empty_root(tmp_path_factory):
     root = tmp_path_factory.mktemp("root")
     release = re.findall(r"(?m)^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text())
     packages = "python3,python3-venv,make,ca-certificates"
-    subprocess.run(["debootstrap", "--variant=minbase", f"--include={packages}", *release, str(root)], check=True, capture_output=True)  # noqa: S607 # fmt: skip
+    subprocess.run(["debootstrap", "--variant=minbase", f"--include={packages}", *release, str(root)], check=True, capture_output=True)  # noqa: S607 - of Debian # fmt: skip
     for name in ("/etc/ssl/certs/ca-certificates.crt", "/etc/resolv.conf", "/etc/hosts"):
         shutil.copy(name, f"{root}{name}")
     shutil.copy(Path(sys.executable).with_name("uv"), root / "usr/local/bin/uv")
     clone = root / "srv" / "clone"
     clone.mkdir()
-    files = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True)  # noqa: S607
-    subprocess.run(["tar", "-x"], cwd=clone, input=files.stdout, check=True)  # noqa: S607
+    files = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True)  # noqa: S607 - of the developer
+    subprocess.run(["tar", "-x"], cwd=clone, input=files.stdout, check=True)  # noqa: S607 - of Debian
     build_wheel(root / "srv" / "dist")
     yield root
     shutil.rmtree(root)
@@ -144,7 +144,7 @@ def test_readmes_commands_work_in_an_empty_root(empty_root, folder, number, coun
         ]
     )
     done = subprocess.run(
-        ["unshare", "--mount", "bash", "-c", outside, "outside", *environment],  # noqa: S607
+        ["unshare", "--mount", "bash", "-c", outside, "outside", *environment],  # noqa: S607 - of util-linux
         env={**os.environ, "SCRIPT": script},
         stdin=subprocess.DEVNULL,
         capture_output=True,

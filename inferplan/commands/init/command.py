@@ -35,7 +35,7 @@ def command(
     cluster: Annotated[
         str | None,
         typer.Option(
-            help="The cluster that exists: a context of the kubeconfig, or the ARN of an EKS cluster."
+            help=f"The cluster that exists. {'; '.join(f'{where}: {form}' for where, form in EXISTING.items())}."
         ),
     ] = None,
     accelerator: Annotated[

@@ -36,19 +36,12 @@ PLACES: dict[str, Any] = _OFFERS["places"]
 MODELS: dict[str, str] = _OFFERS["models"]
 CPU_MODEL: str = _OFFERS["cpu_model"]
 _ENGINE = _OFFERS["engine"]
-# The form of the name of a cluster that exists, with the command that prints it.
-EXISTING = {
-    "cluster": "a context: kubectl config get-contexts --output name",
-    "eks": "an ARN: aws eks describe-cluster --name NAME --query cluster.arn --output text",
-}
+EXISTING = {name: row["command"] for name, row in PLACES.items() if "command" in row}
+"""The form of the name of a cluster that exists, and a command that prints it, by the place."""
 _TEMPLATE = Path(__file__).parent / "template"
 _MODEL = re.compile(
     r"(?P<repository>[\w.-]+/(?P<name>[\w.-]+))@(?P<revision>[0-9a-f]{40}):(?P<size>\S+)"
 )
-_ARN = re.compile(
-    r"arn:aws[\w-]*:eks:(?P<region>[a-z0-9-]+):(?P<account>\d{12}):cluster/(?P<name>[A-Za-z0-9][\w-]{0,99})"
-)
-_CONTEXT = re.compile(r"(?P<name>[\w.:/@-]+)", re.ASCII)
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 _NAME_RULE = "at most 40 lowercase letters, digits and hyphens, starting with a letter"
 # Room for activations and the cache of attention, and the part of the memory that engines take by
@@ -61,7 +54,7 @@ _CPU_GI = 4
 @dataclass(frozen=True, kw_only=True)
 class Answers:
     """The choices of a new repository. `model` is a name of MODELS, or `owner/name@commit:size` of
-    a hub's repository; `cluster` is a context of the kubeconfig, or the ARN of an EKS cluster.
+    a hub's repository; `cluster` is the name of one that exists.
     """
 
     where: str = "local"
@@ -102,8 +95,8 @@ class Answers:
         return f"no cluster exists for --where {self.where}. Use --where {', '.join(EXISTING)}"
 
     def _existing(self) -> re.Match[str] | None:
-        form = {"eks": _ARN, "cluster": _CONTEXT}.get(self.where)
-        return form and form.fullmatch(self.cluster or PLACES[self.where]["cluster"])
+        place = PLACES[self.where]
+        return re.fullmatch(place.get("form", "(?!)"), self.cluster or place.get("cluster", ""))
 
     def _match(self) -> re.Match[str] | None:
         return _MODEL.fullmatch(MODELS.get(self.model, self.model))

@@ -97,7 +97,7 @@ def count_judged(resources: Iterable[Any]) -> int:
 
 
 def statement(judged: int) -> str:
-    """What the pack states about a run: its identity, and how many resources it read."""
+    """The sentence of the pack about a run: its identity, and how many resources it read."""
     return f"{own_identity()}, {judged} resources judged"
 
 
