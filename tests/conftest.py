@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +26,11 @@ os.environ.pop("COLUMNS", None)
 # The Makefile marks its own passphrase, so that `make up` prints the export; tests set the mark
 # themselves.
 os.environ.pop("INFERPLAN_DEFAULT_PASSPHRASE", None)
+
+# What a developer has up on this machine is no part of a test.
+if "INFERPLAN_STATE_DIR" not in os.environ:
+    _state = tempfile.TemporaryDirectory(prefix="inferplan-state-")
+    os.environ["INFERPLAN_STATE_DIR"] = _state.name
 
 # Under nohup, or behind a shell's `&`, an interrupt is ignored, and so it is by everything that is
 # started from here: what a test interrupts would go on for ever.

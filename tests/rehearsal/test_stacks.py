@@ -61,6 +61,20 @@ def test_changed_replica_count_changes_one_object(local_state, tmp_path):
     assert changed_objects(up(local_state, "local")) == 1
 
 
+def test_a_plan_is_compared_with_what_is_up(local_state, tmp_path):
+    up(local_state, "local")
+    same = inferplan(local_state, "plan", "local")
+    assert re.search(r"(\d+) resources: \1 unchanged\n", same.stdout)
+    assert "compared with what the last up left on the simulated cluster local" in same.stderr
+    changed = inferplan(local_state, "plan", str(variant(tmp_path, "replicas: 2", "replicas: 3")))
+    assert "~ Deployment llama-3-8b  spec.replicas\n" in changed.stdout
+    assert ", 2 to change\n" in changed.stdout  # the component and its Deployment
+    # A file for a report has all resources on any machine.
+    events = tmp_path / "events.ndjson"
+    alone = inferplan(local_state, "plan", "local", "--events", str(events))
+    assert re.search(r"(\d+) resources: \1 to create\n", alone.stdout)
+
+
 def test_only_gaudi_pods_run_on_gaudi_nodes(api):
     for pod in api.request("GET", "/api/v1/namespaces/inference/pods")["items"]:
         on_gaudi = pod["spec"]["nodeName"].startswith("gaudi2-")
@@ -155,6 +169,7 @@ def test_down_leaves_nothing(local_state, monkeypatch):
         item["metadata"]["name"] for item in client.request("GET", "/api/v1/namespaces")["items"]
     }
     client.close()
+    assert "to create" in inferplan(local_state, "plan", "local").stdout
     assert (
         inferplan(local_state, "down", "local", "--engine", "rehearsal", "--cluster").returncode
         == 0

@@ -27,6 +27,7 @@ from inferplan.rehearsal.cluster.record import cluster_directory
 from inferplan.rehearsal.node import node
 from inferplan.updating.engine import Engine
 from inferplan.updating.update import UpdateOptions
+from inferplan.workspace.last_up import forget
 from inferplan.workspace.simulated_cluster import rehearsed_objects
 
 
@@ -67,6 +68,7 @@ def command(
         options.check_rehearsal()
     if cluster and not absent and not yes:
         check_cluster_contents(existing.cluster, f"inferplan down {stack}")
+    forget(existing.cluster)
     deleted: int | None = 0
     if absent and (existing.simulated or engine is Engine.REHEARSAL):
         if not (cluster and existing.old_cluster):

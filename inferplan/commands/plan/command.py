@@ -18,6 +18,7 @@ from inferplan.documents.errors import InvalidStack
 from inferplan.errors import OperationError, RehearsalError
 from inferplan.planning.notes import program_notes
 from inferplan.planning.plan import (
+    Baseline,
     Plan,
     StackPlan,
     Step,
@@ -30,6 +31,7 @@ from inferplan.planning.required_secrets import required_secrets
 from inferplan.planning.speed import check_memory, forecasts_of
 from inferplan.pulumi_engine.secrets import forget_passphrase
 from inferplan.workspace.files import write
+from inferplan.workspace.last_up import last_up
 from inferplan.workspace.workspace import open_workspace
 
 _SIGNS = {
@@ -93,9 +95,11 @@ def command(
         ),
     ] = False,
 ) -> None:
-    """Show what STACK would register; needs no cluster, network or credential."""
+    """Show what STACK would register, or change on its simulated cluster if it is up; needs no
+    cluster, network or credential.
+    """
     try:
-        plan = _plan(stack, against, trust=trust)
+        plan = _plan(stack, against, trust=trust, own=events is None and not as_json)
         if save is not None:
             write(save, plan.saved())
         if events is not None:
@@ -117,7 +121,8 @@ def command(
     check_memory(forecasts)
 
 
-def _plan(stack: str, against: str | None, *, trust: bool) -> StackPlan:
+def _plan(stack: str, against: str | None, *, trust: bool, own: bool) -> StackPlan:
+    """Plan `stack`, compared with `against`, or with what is up on its simulated cluster if `own`."""
     baseline = None if against is None else read_baseline(against, stack, trust=trust)
     if baseline is not None and baseline.commit:
         if trust:
@@ -129,6 +134,10 @@ def _plan(stack: str, against: str | None, *, trust: bool) -> StackPlan:
             note([f"{baseline.name[:12]} was planned {way}; --trust runs its own code with them"])
     workspace = open_workspace(stack, reads_secrets=True)
     note(notes_before(workspace))
+    if against is None and own and workspace.simulated and (states := last_up(workspace)):
+        cluster = f"the simulated cluster {workspace.cluster}"
+        note([f"compared with what the last up left on {cluster}; --all shows all resources"])
+        baseline = Baseline(name=cluster, states=states)
     plan = plan_stack(workspace, baseline)
     note(program_notes(plan.recording))
     note(map(str, required_secrets(plan.recording, workspace.settings.namespace)))

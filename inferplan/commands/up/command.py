@@ -48,6 +48,7 @@ from inferplan.updating.update import (
 )
 from inferplan.updating.volumes import settle_volumes
 from inferplan.workspace.declared import declared_keys
+from inferplan.workspace.last_up import brought_up
 from inferplan.workspace.workspace import Recording, Workspace, open_workspace
 
 
@@ -117,19 +118,21 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     note(program_notes(recording))
     check_policies(workspace, recording)
     if engine is Engine.REHEARSAL:
-        rehearse(
-            workspace,
-            recording,
-            local or LocalGateway(workspace),
-            as_json=as_json,
-            karpenter=karpenter,
-            keep_namespace=keep_namespace,
-            node=node is not None,
-            directories=directories_of_models(workspace, real or ()) if node else {},
-        )
+        with brought_up(workspace, recording):
+            rehearse(
+                workspace,
+                recording,
+                local or LocalGateway(workspace),
+                as_json=as_json,
+                karpenter=karpenter,
+                keep_namespace=keep_namespace,
+                node=node is not None,
+                directories=directories_of_models(workspace, real or ()) if node else {},
+            )
         return
     check_examples(workspace)
-    _update(workspace, options, recording, local, as_json=as_json)
+    with brought_up(workspace, recording, whole=not options.targets):
+        _update(workspace, options, recording, local, as_json=as_json)
 
 
 def _update(

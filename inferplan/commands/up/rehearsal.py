@@ -187,7 +187,10 @@ def _next_commands(workspace: Workspace, cluster: Cluster) -> list[tuple[str, st
         *([] if shutil.which("inferplan") else [(activate, "puts inferplan on your PATH")]),
         *([(export, "opens the secrets of the examples")] if (export := export_of_make()) else []),
         (f"inferplan status {workspace.typed}", "these tables again"),
-        (f"inferplan plan {workspace.typed}", f"what {workspace.file.shown_path} declares"),
+        (
+            f"inferplan plan {workspace.typed}",
+            f"what a change of {workspace.file.shown_path} would do",
+        ),
         (
             f"kubectl --kubeconfig {cluster.kubeconfig} get pods -A",
             "any Kubernetes tool works on this cluster",

@@ -54,7 +54,7 @@ def tried(environment: Any, spec: RayServeSpec, directory: Path) -> list[Finding
     return list(run(subject, lambda _: None))
 
 
-@pytest.mark.parametrize("name", BEFORE)
+@pytest.mark.parametrize("name", sorted(BEFORE))
 def test_a_wrong_name_or_number_is_an_error_of_the_stack_file(name):
     with pytest.raises(ValidationError):
         spec_of(ROWS[name])
