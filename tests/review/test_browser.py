@@ -163,6 +163,7 @@ onload = () => {
   const wide = [...page.querySelectorAll("main *")].filter(node => !node.closest(".scroll") && node.getBoundingClientRect().right > root.clientWidth + 1);
   document.body.dataset.saw = JSON.stringify([root.clientWidth, root.scrollWidth, wide.map(node => node.tagName), page.querySelectorAll("main").length,
     [...page.querySelectorAll("table")].every(node => node.closest(".scroll")), [...page.querySelectorAll(".scroll")].some(node => node.scrollWidth > node.clientWidth),
+    [...page.querySelectorAll(".scroll")].every(node => getComputedStyle(node).backgroundAttachment.includes("local") && node.tabIndex === 0),
     Math.min(...[...page.querySelectorAll("td")].map(node => node.getBoundingClientRect().width))]);
 };
 </script>"""
@@ -174,7 +175,9 @@ onload = () => {
     path.write_text(f"<!doctype html><body>{frame}{probe}</body>", encoding="utf-8")
     dumped = browser("--dump-dom", path.as_uri(), profile=tmp_path / "profile")
     (told,) = re.findall(r'<body data-saw="([^"]*)"', dumped)
-    client, scroll, wide, mains, boxed, scrolls, narrowest = json.loads(html.unescape(told))
+    client, scroll, wide, mains, boxed, scrolls, shaded, narrowest = json.loads(html.unescape(told))
     assert (scroll <= client, wide, mains, boxed, scrolls) == (True, [], 1, True, True), told
+    # Shadows show that a table goes on, and a keyboard reaches it.
+    assert shaded, told
     # A column is scrolled to, and not squeezed until its words break.
     assert narrowest >= 90

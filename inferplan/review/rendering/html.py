@@ -87,5 +87,5 @@ def _properties(changes: Sequence[PropertyChange]) -> Markup:
         for each in changes
     )
     return Markup(
-        '<div class="scroll"><table><tr><th>property</th><th>old</th><th>new</th></tr>{}</table></div>'
+        '<div class="scroll" tabindex="0" role="region" aria-label="values"><table><tr><th>property</th><th>old</th><th>new</th></tr>{}</table></div>'
     ).format(Markup("").join(rows))
