@@ -27,9 +27,9 @@ def brought_up(workspace: Workspace, recording: Recording, *, whole: bool = True
     """
     forget(workspace.cluster)
     yield
-    if whole and workspace.simulated:
+    file = _file(workspace.cluster)
+    if whole and workspace.simulated and file.parent.is_dir():
         states = replace(states_of(recording), placeholders=workspace.secrets.placeholders)
-        file = _file(workspace.cluster)
         file.touch(mode=0o600)
         file.write_bytes(save(states))
 

@@ -41,6 +41,7 @@ WITHOUT_SUBJECTS = {
     ("stack-require-policy-before-models", "NetworkPolicy/chat"),
     ("stack-require-default-deny", "NetworkPolicy/default-deny"),
     ("s3-require-tls", "BucketPolicy/weights"),
+    ("pod-restrict-mounted-files", "ConfigMap/gateway"),
 }
 
 

@@ -19,7 +19,7 @@ CONFIG_MAP = "kubernetes:core:ConfigMap"
 _SHELL_FILE = re.compile(
     r".*\.(sh|bash|zsh|ksh|envsh)|(.*[-_])?(entrypoint|run|start|init|setup|install)"
 )
-_PYTHON = re.compile(r"python[\d.]*")
+_PYTHON = re.compile(r"python[0-9.]*")
 
 
 class File(NamedTuple):
