@@ -31,23 +31,32 @@ _BY_CONTAINER = (
 
 @stack_rule
 def pod_restrict_mounted_files(stack: Stack, parameters: Parameters) -> Violations:
+    # Many pods mount the same programs.
+    judged: dict[tuple[str, ...], list[str]] = {}
     for resource in stack.of(*sorted(PODS.kinds)):
         with stack.unreadable:
             for pod in resource.parts(PODS):
-                yield from _of_files(stack, pod, parameters)
+                yield from _of_files(stack, pod, parameters, judged)
                 for container in pod.containers:
                     yield from _of_variables(stack, container, parameters)
 
 
-def _of_files(stack: Stack, pod: PodTemplate, parameters: Parameters) -> Violations:
+def _of_files(
+    stack: Stack, pod: PodTemplate, parameters: Parameters, judged: dict[tuple[str, ...], list[str]]
+) -> Violations:
+    """`judged` has the problems of files that were run in containers of the same image."""
     read = set()
     for file in files_of(stack, pod):
         read.add(file.path)
         if not file.language and _TRUSTS.search(_COMMENTS.sub("", file.text)):
             yield violation(file.field, "lets the model's files run as code")
-        else:
-            known = {*_problems(file.container, parameters)}
-            for problem in dict.fromkeys(_problems(as_run(file), parameters)):
+        elif (container := as_run(file)) is not None:
+            context = (file.language,) if file.language else tuple(container.words)
+            key = (*context, file.text, container.at("image").text())
+            if key not in judged:
+                judged[key] = [*dict.fromkeys(_problems(container, parameters))]
+            known = {*_problems(file.container, parameters)} if judged[key] else ()
+            for problem in judged[key]:
                 if problem not in known:
                     yield violation(file.field, problem)
     for container in pod.containers:

@@ -99,8 +99,10 @@ def mounts_map(container: Container, path: str) -> bool:
     )
 
 
-def as_run(file: File) -> Container:
-    """The container as if its command line were what a file says. Raises FieldError."""
+def as_run(file: File) -> Container | None:
+    """The container as if its command line were what a file says, None for a file that is neither
+    run nor read as options. Raises FieldError.
+    """
     raw: dict[str, Any] = dict(file.container.field.value)
     match file.language:
         case "python":
@@ -108,7 +110,10 @@ def as_run(file: File) -> Container:
         case "shell":
             raw |= {"command": ["sh", "-c", file.text], "args": []}
         case _:
-            raw["args"] = [*raw.get("args", ()), *_options(file)]
+            options = _options(file)
+            if not options:
+                return None
+            raw["args"] = [*raw.get("args", ()), *options]
     return with_raw(file.container, raw)
 
 
