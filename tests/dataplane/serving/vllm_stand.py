@@ -43,21 +43,18 @@ def prepared(environment: Environment) -> Environment:
 
 def weights(environment: Environment, directory: Path) -> Path:
     """A tiny model and an adapter below `directory`."""
-    done = subprocess.run(
-        [str(environment.python), str(TINY), str(directory)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return directory
+    return _generated(environment, TINY, directory)
 
 
 def checkpoint(environment: Environment, directory: Path, row: Mapping[str, Any]) -> Path:
     """The checkpoint of an engine configuration in `directory`."""
+    return _generated(environment, CHECKPOINT, directory, json.dumps(row))
+
+
+def _generated(environment: Environment, program: Path, directory: Path, *arguments: str) -> Path:
+    """`directory` with the files that a program of the environment writes there."""
     done = subprocess.run(
-        [str(environment.python), str(CHECKPOINT), str(directory), json.dumps(row)],
+        [str(environment.python), str(program), str(directory), *arguments],
         check=False,
         capture_output=True,
         text=True,
