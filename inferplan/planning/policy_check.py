@@ -7,7 +7,9 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from inferplan.components.preheat.pod import program
 from inferplan.documents.errors import KeyPath, dotted
 from inferplan.errors import RequestError
 from inferplan.kube.paths import mapped, parse
@@ -61,7 +63,7 @@ def judge(recording: Recording, root: Path) -> Report:
         settings = read_settings(settings_file(root, recording.stack), all_rules(), today())
     except SettingsError as error:
         raise RequestError(str(error)) from error
-    report = check_stack(stack_of(recording), settings)
+    report = check_stack(stack_of(recording, judged=frozenset(program().values())), settings)
     path = stack_path(root, recording.stack)
     if not path.exists():
         return report
@@ -97,17 +99,22 @@ def exemption_drafts(report: Report) -> list[str]:
     ]
 
 
-def stack_of(recording: Recording) -> Stack:
+def stack_of(recording: Recording, *, judged: frozenset[str] = frozenset()) -> Stack:
     """The resources of `recording`. It contains secrets in plain text, as for every analyzer; rules
-    never show values.
+    never show values. Texts of `judged` are empty: this project's tests judge its own programs,
+    whose 200 KB take three quarters of the time of the rules for a small stack.
     """
+
+    def readable(value: Any) -> Any:
+        if value is UNKNOWN:
+            return UNREADABLE
+        return "" if isinstance(value, str) and value in judged else value
+
     return Stack(
         recording.stack,
         (
             Resource(
-                inputs=mapped(
-                    reveal(each.inputs), lambda value: UNREADABLE if value is UNKNOWN else value
-                ),
+                inputs=mapped(reveal(each.inputs), readable),
                 **{
                     name: getattr(each, name)
                     for name in ("type", "urn", "name", "parent", "provider", "custom")

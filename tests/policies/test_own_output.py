@@ -12,6 +12,7 @@ from functools import cache
 import pytest
 import yaml
 
+from inferplan.components.preheat.pod import program
 from inferplan.planning.policy_check import stack_of
 from inferplan.policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack
 from inferplan.policies.engine.fields import UNKNOWN
@@ -27,6 +28,8 @@ from tests.policies.renamed import NAMESPACE, examples, renamed
 from tests.stacks.test_committed_stacks import ROOT
 
 TODAY = "2026-11-21"
+MAP = "kubernetes:core/v1:ConfigMap"
+PROGRAMS = frozenset(program().values())
 # Rules that an example breaks rightly, by the example's name.
 OPEN: dict[str, set[str]] = {}
 EXAMPLES = examples()
@@ -94,6 +97,34 @@ def test_an_example_under_other_names_is_refused_for_nothing_but_facts_of_its_st
         for each in outcomes(recording)
         if each.rule.id not in facts(name, config) | OPEN.get(name, set())
     ] == []
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_the_verdict_leaves_out_own_programs_which_break_no_rule(name):
+    _config, recording = under_other_names(name)
+    sent = {text for each in recording.of_type(MAP) for text in each.inputs["data"].values()}
+    assert sent >= PROGRAMS
+    report = check_stack(stack_of(recording, judged=PROGRAMS), Settings(today=TODAY))
+    assert [*report.violations, *report.advice] == outcomes(recording)
+
+
+def test_an_own_program_that_somebody_changed_is_judged():
+    _config, recording = under_other_names("prod")
+    unpickles = "import pickle\npickle.load(open('/models/a'))\n"
+    registrations = tuple(
+        dataclasses.replace(each, inputs=with_end(each.inputs, unpickles))
+        if each.type == MAP and set(each.inputs["data"].values()) >= PROGRAMS
+        else each
+        for each in recording
+    )
+    changed = dataclasses.replace(recording, registrations=registrations)
+    report = check_stack(stack_of(changed, judged=PROGRAMS), Settings(today=TODAY))
+    assert {each.rule.id for each in report.violations} >= {"pod-restrict-mounted-files"}
+
+
+def with_end(inputs, text: str) -> dict:
+    data = inputs["data"]
+    return {**inputs, "data": {**data, "errors.py": data["errors.py"] + text}}
 
 
 def test_the_names_are_really_others():

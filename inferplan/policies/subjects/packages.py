@@ -3,7 +3,7 @@ table.
 """
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from inferplan.tables import table
 
@@ -50,5 +50,12 @@ def _has(group: str, text: str) -> bool:
 @lru_cache(maxsize=4096)
 def _commands_of(group: str, program: str) -> str:
     """The commands of a program that do so, as one pattern; "" if it has none."""
+    if not _programs_of(group).fullmatch(program):
+        return ""
     rows = table("policies/subjects/packages.toml")[group].items()
     return "|".join(commands for names, commands in rows if re.fullmatch(names, program))
+
+
+@cache
+def _programs_of(group: str) -> re.Pattern[str]:
+    return re.compile("|".join(table("policies/subjects/packages.toml")[group]))

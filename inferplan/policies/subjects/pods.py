@@ -35,7 +35,7 @@ _CONTAINS_PODS = Subject(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Container:
     """One container of a pod template.
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.subjects.pods import Container, PodTemplate
@@ -25,6 +26,7 @@ _WEIGHTS = re.compile(
 )
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 _UNNAMED = "unnamed"
+_KNOWN: WeakKeyDictionary[Container, str] = WeakKeyDictionary()
 # No server has this name.
 _NONE = r"(?!)"
 
@@ -33,10 +35,11 @@ def engine_of(container: Container) -> str:
     """The engine that the command names, or that the image is one of unless the container only
     pulls it; "" if none is known.
     """
-    texts = _texts(container)
-    named = next((name for name in _ENGINES if _names(name, texts)), "")
-    named = named or next((name for name in _ENGINES if _is(name, container)), "")
-    return named or _answering(container) or (_UNNAMED if _reads_weights(container) else "")
+    # Many rules ask for the engine of each container.
+    if container not in _KNOWN:
+        named = _named(_texts(container)) or _started_by_image(container) or _answering(container)
+        _KNOWN[container] = named or (_UNNAMED if _reads_weights(container) else "")
+    return _KNOWN[container]
 
 
 def _reads_weights(container: Container) -> bool:
@@ -85,21 +88,22 @@ def _answering(container: Container) -> str:
     )
 
 
-def _is(name: str, container: Container) -> bool:
-    """True if the image of a container, or what it reads, is that of an engine, and its entrypoint
-    starts.
+def _started_by_image(container: Container) -> str:
+    """The engine that the image of a container, or what it reads, is that of, if its entrypoint
+    starts; "" if none is known.
     """
-    row, image = _ENGINES[name], image_of(container.at("image"))
-    if not (
-        re.fullmatch(row.get("image", _NONE), image.base)
-        or re.search(row.get("name", _NONE), image.name)
-    ):
-        return (container.at("command").absent or "scripted" in row) and bool(
-            container.variables(row.get("marks", _NONE))
-        )
-    # A container without accelerators and ports that runs another command only pulls the image.
-    serves = container.accelerated or container.at("ports").has_items
-    return container.at("command").absent or serves
+    image, bare = image_of(container.at("image")), container.at("command").absent
+    for name, row in _ENGINES.items():
+        if re.fullmatch(row.get("image", _NONE), image.base) or re.search(
+            row.get("name", _NONE), image.name
+        ):
+            # A container without accelerators and ports that runs another command only pulls the
+            # image.
+            if bare or container.accelerated or container.at("ports").has_items:
+                return name
+        elif (bare or "scripted" in row) and container.variables(row.get("marks", _NONE)):
+            return name
+    return ""
 
 
 def is_tunnel(container: Container) -> bool:
@@ -141,6 +145,10 @@ def _texts(container: Container) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
+def _named(texts: tuple[str, ...]) -> str:
+    return next((name for name in _ENGINES if _names(name, texts)), "")
+
+
 def _names(name: str, texts: tuple[str, ...]) -> bool:
     return any(re.fullmatch(_ENGINES[name]["program"], text) for text in texts)
 
