@@ -3,7 +3,7 @@ accelerators.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pulumi
 
@@ -60,23 +60,10 @@ class InferenceNamespace(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         # The budget is an annotation, so that policies and users of the cluster can read it.
         budget = None if monthly_usd is None else {MONTHLY_BUDGET: str(monthly_usd)}
-        # Controllers clean up after its objects, so they are deleted after it. Pulumi never deletes
-        # the namespace, because others may have claims and other objects in it: inferplan deletes
-        # it when it is empty.
         if adopted:
             live_name = pulumi.Output.all(*(each.urn for each in after)).apply(lambda _: name)
         else:
-            metadata = present(
-                meta.ObjectMetaArgsDict(
-                    name=name, labels={**labels("namespace", name), **needs}, annotations=budget
-                )
-            )
-            options = pulumi.ResourceOptions(
-                parent=self, depends_on=list(after), retain_on_delete=True
-            )
-            # The name comes from the created object, so that everything in the namespace waits for
-            # it.
-            live_name = core.Namespace(name, metadata=metadata, opts=options).metadata["name"]
+            live_name = self._create(name, needs, budget, after)
         pods = _own_pods() if adopted else meta.LabelSelectorArgsDict()
         denial = meta.ObjectMetaArgsDict(
             name="default-deny",
@@ -114,6 +101,25 @@ class InferenceNamespace(pulumi.ComponentResource):
         self.name = name
         self.live_name: pulumi.Output[str] = live_name
         self.register_outputs({"name": live_name})
+
+    def _create(
+        self,
+        name: str,
+        needs: Mapping[str, str],
+        budget: Mapping[str, str] | None,
+        after: Sequence[pulumi.Resource],
+    ) -> pulumi.Output[str]:
+        """The name of the created object, so that everything in the namespace waits for it."""
+        metadata = present(
+            meta.ObjectMetaArgsDict(
+                name=name, labels={**labels("namespace", name), **needs}, annotations=budget
+            )
+        )
+        # Controllers clean up after its objects, so they are deleted after it. Pulumi never deletes
+        # the namespace, because others may have claims and other objects in it: inferplan deletes
+        # it when it is empty.
+        options = pulumi.ResourceOptions(parent=self, depends_on=list(after), retain_on_delete=True)
+        return core.Namespace(name, metadata=metadata, opts=options).metadata["name"]
 
 
 def accelerator_quota(targets: Iterable[NodeTarget], *, load_balancers: int = 0) -> dict[str, str]:

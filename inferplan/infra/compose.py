@@ -12,7 +12,7 @@ from inferplan.components.gateway.api_keys import ApiKeys
 from inferplan.components.gateway.exposure import requirements
 from inferplan.components.gateway.gateway import GATEWAY_PODS, declare_gateway
 from inferplan.components.gateway.routes import model_url
-from inferplan.components.handles import Endpoint
+from inferplan.components.handles import Endpoint, NodeTarget
 from inferplan.components.images.rewriting import image_options
 from inferplan.components.metrics_ports import STATUS_PORT
 from inferplan.components.monitoring.metrics_access import MetricsAccess, Observed
@@ -75,18 +75,6 @@ def compose(stack: Stack) -> None:
         public_routes=spec.routes,
         opts=inside,
     )
-    queues = (
-        Queues(
-            "queues",
-            spec.queues,
-            targets=targets,
-            scope=spec.namespace,
-            namespace=home.live_name,
-            opts=inside,
-        )
-        if spec.queues
-        else None
-    )
     models = Models(
         settings=spec,
         namespace=home.live_name,
@@ -94,7 +82,7 @@ def compose(stack: Stack) -> None:
         stores=stores,
         keys=keys,
         images=images,
-        queues={} if queues is None else queues.ready,
+        queues=_queues(spec, targets, namespace=home.live_name, opts=inside),
         gateway=() if gateway is None else gateway.ready,
         opts=inside,
     )
@@ -107,6 +95,26 @@ def compose(stack: Stack) -> None:
     sides = side_endpoints(spec, endpoints)
     pulumi.export("facts", facts_of(spec, sides, two_seeds=keys.two_seeds))
     pulumi.export("models", {each.model: _output(each, url, spec.namespace) for each in endpoints})
+
+
+def _queues(
+    spec: StackSettings,
+    targets: Mapping[str, NodeTarget],
+    *,
+    namespace: pulumi.Input[str],
+    opts: pulumi.ResourceOptions,
+) -> Mapping[str, pulumi.Resource]:
+    """The resource by queue that its models wait for."""
+    if not spec.queues:
+        return {}
+    return Queues(
+        "queues",
+        spec.queues,
+        targets=targets,
+        scope=spec.namespace,
+        namespace=namespace,
+        opts=opts,
+    ).ready
 
 
 def _keys_of(

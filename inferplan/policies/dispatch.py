@@ -247,6 +247,19 @@ def _remaining(
     return [each for each in resources if each.urn not in unknown] if are_deleted else resources
 
 
+_NOT_EVALUATED = "Mandatory rules that could not be evaluated."
+_LOWERED = (
+    "Rules that the stack's settings lower, and its exemptions with owner, reason and expiry date."
+)
+_STATED = (
+    "States which pack judged this stack: version, number of rules, hash of its files. Not a"
+    " violation."
+)
+_SAFE_CHANGES = (
+    "Safe changes that satisfy rules. They are made only if this policy's level is remediate."
+)
+
+
 def dispatchers(folder: Path) -> list[Policy]:
     """Return the policies. `folder` has the settings of each stack, in <stack>.json."""
     pack = _Pack(folder)
@@ -287,38 +300,20 @@ def dispatchers(folder: Path) -> list[Policy]:
                 on_stack,
             ),
         ]
-    mandatory, advisory, disabled = (
-        EnforcementLevel.MANDATORY,
-        EnforcementLevel.ADVISORY,
-        EnforcementLevel.DISABLED,
-    )
-    lowered = (
-        "Rules that the stack's settings lower, and its exemptions with owner, reason and expiry"
-        " date."
-    )
-    stated = (
-        "States which pack judged this stack: version, number of rules, hash of its files. Not a"
-        " violation."
-    )
-    safe_changes = (
-        "Safe changes that satisfy rules. They are made only if this policy's level is remediate."
-    )
+    mandatory, advisory = EnforcementLevel.MANDATORY, EnforcementLevel.ADVISORY
     return [
         *policies,
-        stack_policy(
-            "not-evaluated",
-            "Mandatory rules that could not be evaluated.",
-            mandatory,
-            pack.not_evaluated,
-        ),
-        stack_policy("exemptions", lowered, advisory, pack.exemptions),
+        stack_policy("not-evaluated", _NOT_EVALUATED, mandatory, pack.not_evaluated),
+        stack_policy("exemptions", _LOWERED, advisory, pack.exemptions),
         stack_policy(
             IDENTITY_POLICY.removeprefix(f"{NAME}-"),
-            stated,
+            _STATED,
             advisory,
             lambda _, report: report(statement(pack.judged), None),
         ),
-        resource_policy("remediate", safe_changes, disabled, remediate=pack.remediate),
+        resource_policy(
+            "remediate", _SAFE_CHANGES, EnforcementLevel.DISABLED, remediate=pack.remediate
+        ),
     ]
 
 

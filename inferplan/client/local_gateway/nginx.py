@@ -147,20 +147,8 @@ def program(
         if njs is not None
         else [replace(each, counted=False, start_seconds=None) for each in endpoints]
     )
-    layout = ProxyLayout(
-        listen=f"127.0.0.1:{ports[HTTP]}",
-        grpc_listen=f"127.0.0.1:{ports[GRPC]}",
-        status_listen=f"127.0.0.1:{ports[STATUS]}",
-        scratch=str(folder),
-        keys_file=str(folder / "keys.conf"),
-        runtime_file=str(folder / "runtime.conf"),
-        access_log=str(folder.parent / "logs" / "access.log"),
-        error_log=str(folder.parent / "logs" / "proxy-errors.log"),
-        workers=1,
-        scripts=_SCRIPTS,
-        js_module=njs or "",
-    )
-    _trim(folder.parent / "logs" / "access.log")
+    layout = _layout(ports, folder, njs or "")
+    _trim(Path(layout.access_log))
     previous = next(iter(seeds[1:]), None)
     secret = proxy_keys(
         seeds[0],
@@ -199,6 +187,23 @@ def program(
         },
         prepare=lambda: _prepare(binary, folder),
         ready=lambda: answer_of(f"http://127.0.0.1:{ports[STATUS]}/healthz") is not None,
+    )
+
+
+def _layout(ports: Mapping[str, int], folder: Path, js_module: str) -> ProxyLayout:
+    logs = folder.parent / "logs"
+    return ProxyLayout(
+        listen=f"127.0.0.1:{ports[HTTP]}",
+        grpc_listen=f"127.0.0.1:{ports[GRPC]}",
+        status_listen=f"127.0.0.1:{ports[STATUS]}",
+        scratch=str(folder),
+        keys_file=str(folder / "keys.conf"),
+        runtime_file=str(folder / "runtime.conf"),
+        access_log=str(logs / "access.log"),
+        error_log=str(logs / "proxy-errors.log"),
+        workers=1,
+        scripts=_SCRIPTS,
+        js_module=js_module,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from inferplan.commands.arguments import Stack, json_option
-from inferplan.commands.render.manifests import manifests_of
+from inferplan.commands.render.manifests import Manifests, manifests_of
 from inferplan.commands.render.write import write_manifests
 from inferplan.commands.screen import note, say, show_json
 from inferplan.commands.up.command import check_policies
@@ -17,7 +17,7 @@ from inferplan.errors import RequestError
 from inferplan.planning.notes import program_notes
 from inferplan.planning.required_secrets import required_secrets
 from inferplan.workspace.project import short_path
-from inferplan.workspace.workspace import open_workspace
+from inferplan.workspace.workspace import Workspace, open_workspace
 
 
 def command(
@@ -72,6 +72,12 @@ def command(
         )
         return
     print(f"{short_path(to)}: {len(manifests.files)} files, {len(changed)} changed")
+    _print_secrets(manifests, workspace, secret_store)
+    if manifests.others:
+        say(f"not rendered, deploy them with Pulumi: {', '.join(manifests.others)}")
+
+
+def _print_secrets(manifests: Manifests, workspace: Workspace, secret_store: str | None) -> None:
     if manifests.secrets and secret_store is None:
         print("these Secrets of the stack must exist in the cluster:")
         print(
@@ -80,6 +86,7 @@ def command(
                 for each in manifests.secrets
             )
         )
+        namespace = workspace.settings.namespace
         targets = (
             f"**namespace:{namespace}::{namespace}",
             "**v1:Namespace::**",
@@ -94,5 +101,3 @@ def command(
             f"{len(manifests.secrets)} Secrets are ExternalSecrets of the ClusterSecretStore"
             f" {secret_store}"
         )
-    if manifests.others:
-        say(f"not rendered, deploy them with Pulumi: {', '.join(manifests.others)}")

@@ -74,11 +74,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
     Exits 0 if the report was made, whatever it says; 3 if it says that the change must not be
     merged.
     """
-    for option, url in (("--run-url", run_url), ("--report-url", report_url)):
-        if url and not url.startswith(("https://", "http://")):
-            raise RequestError(
-                f"{option}: {url!r} is not a URL. Give one that starts with https://"
-            )
+    _check_url("--run-url", run_url)
+    _check_url("--report-url", report_url)
     if complete and not (base and commit):
         raise RequestError("--complete compares --base with --commit. Give both")
     try:
@@ -89,6 +86,11 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command
     report = report_on(events or (), provenance, complete=complete, fork=fork)
     _write(report, markdown, html, json, budget)
     raise typer.Exit(3 if report.rank <= BLOCKED else 0)
+
+
+def _check_url(option: str, url: str) -> None:
+    if url and not url.startswith(("https://", "http://")):
+        raise RequestError(f"{option}: {url!r} is not a URL. Give one that starts with https://")
 
 
 def _write(

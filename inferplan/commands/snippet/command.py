@@ -22,6 +22,15 @@ from inferplan.commands.snippet.snippet import languages, snippet
 from inferplan.workspace.workspace import open_workspace
 
 
+Served = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="One of the models that a Triton server serves. Default: the first that takes a prompt.",
+    ),
+]
+
+
 def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command off its parameters
     model: Model,
     stack: StackOption,
@@ -38,16 +47,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     ] = None,
     gateway: Gateway = None,
     path: Route = None,
-    served: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            help=(
-                "One of the models that a Triton server serves. Default: the first that takes a"
-                " prompt."
-            ),
-        ),
-    ] = None,
+    served: Served = None,
     prompt: Annotated[
         str, typer.Option(help="The prompt in the code, or the sample of each text input.")
     ] = "Say hello.",
@@ -84,6 +84,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     who = consumer_of(workspace, aim.endpoint, consumer)
     language = language or languages(aim)[0]
     code = snippet(aim, language, prompt, max_tokens=max_tokens)
+    key = derived(workspace, who).key if show_key else None
     if as_json:
         document = {
             "model": model,
@@ -94,20 +95,21 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
             "keyVariable": KEY_VARIABLE,
             "code": code,
         }
-        shown = {"key": derived(workspace, who).key} if show_key else {}
-        show_json(document | shown)
+        show_json(document | ({} if key is None else {"key": key}))
         return
+    shown_by = f"inferplan keys show {who} --stack {stack} --value"
+    _print_comments(aim.kind, language, key, shown_by)
+    print(code, end="")
+
+
+def _print_comments(kind: str, language: str, key: str | None, shown_by: str) -> None:
     comment = "//" if language in ("javascript", "cpp") else "#"
-    if show_key:
-        print(f"{comment} export {KEY_VARIABLE}={derived(workspace, who).key}")
+    if key is None:
+        print(f'{comment} {KEY_VARIABLE} holds the key: export {KEY_VARIABLE}="$({shown_by})"')
     else:
-        print(
-            f'{comment} {KEY_VARIABLE} holds the key: export {KEY_VARIABLE}="$(inferplan keys show'
-            f' {who} --stack {stack} --value)"'
-        )
-    if aim.kind == "ray-serve":
+        print(f"{comment} export {KEY_VARIABLE}={key}")
+    if kind == "ray-serve":
         print(
             f"{comment} The application defines its input, and the stack file does not declare it:"
             " put it into the empty body."
         )
-    print(code, end="")

@@ -81,16 +81,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     node: NodeOption = None,
 ) -> None:
     """Bring STACK up and wait until its models are Ready."""
-    if node is not None:
-        if engine is Engine.PULUMI:
-            raise RequestError("--node is for rehearsals. Remove --engine pulumi, or --node")
-        engine = Engine.REHEARSAL
-        if reason := real_nodes.missing():
-            raise RequestError(f"--node real: {reason}")
-    if karpenter and engine is not Engine.REHEARSAL:
-        raise RequestError(
-            "--karpenter is for rehearsals. Add --engine rehearsal, or remove --karpenter"
-        )
+    engine = _engine_for(engine, node=node, karpenter=karpenter)
     workspace = open_workspace(stack, reads_secrets=True)
     engine = workspace_engine(engine, "up", workspace)
     options = UpdateOptions(
@@ -102,12 +93,10 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     )
     if engine is Engine.REHEARSAL:
         options.check_rehearsal()
-    local = (
-        LocalGateway(workspace, profile=profile or (), real=() if node else real or ())
-        if engine is Engine.REHEARSAL or workspace.simulated
-        else None
-    )
-    if local is None and (profile or real):
+    local = None
+    if engine is Engine.REHEARSAL or workspace.simulated:
+        local = LocalGateway(workspace, profile=profile or (), real=() if node else real or ())
+    elif profile or real:
         raise RequestError(
             "--profile and --real are for rehearsals. Add --engine rehearsal, or remove them"
         )
@@ -133,6 +122,21 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command of
     check_examples(workspace)
     with brought_up(workspace, recording, whole=not options.targets):
         _update(workspace, options, recording, local, as_json=as_json)
+
+
+def _engine_for(engine: Engine, *, node: str | None, karpenter: bool) -> Engine:
+    """The engine that the options ask for. Raises RequestError if they contradict each other."""
+    if node is not None:
+        if engine is Engine.PULUMI:
+            raise RequestError("--node is for rehearsals. Remove --engine pulumi, or --node")
+        engine = Engine.REHEARSAL
+        if reason := real_nodes.missing():
+            raise RequestError(f"--node real: {reason}")
+    if karpenter and engine is not Engine.REHEARSAL:
+        raise RequestError(
+            "--karpenter is for rehearsals. Add --engine rehearsal, or remove --karpenter"
+        )
+    return engine
 
 
 def _update(

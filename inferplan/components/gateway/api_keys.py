@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Any
 
 import pulumi
 
@@ -87,36 +88,66 @@ class ApiKeys(pulumi.ComponentResource):
         # The end of a rotation denies keys although no consumer's Secret changes: a preview has to
         # show it.
         rotation = {"previousSeed": True} if self.two_seeds else {}
-        records = (
-            {"history": {each: record.intent() for each, record in history.items()}}
-            if history
-            else {}
-        )
-        super().__init__(
-            "inferplan:gateway:ApiKeys", name, {"spec": intent | rotation | records}, opts
-        )
+        records = {each: record.intent() for each, record in (history or {}).items()}
+        spec = {**intent, **rotation, **({"history": records} if records else {})}
+        super().__init__("inferplan:gateway:ApiKeys", name, {"spec": spec}, opts)
         self._server_fingerprints: dict[str, dict[SecretRef, pulumi.Output[str]]] = {}
         self.consumers: Mapping[str, ConsumerSpec] = dict(consumers)
+        material = self._material(seeds, imported_keys or {})
+        for model in models:
+            self._server_fingerprints[model] = self._server_keys(
+                name, model, namespace, material, plain_text=plain_text
+            )
+        self._consumer_keys(name, namespace, material)
+        proxy = material.apply(
+            lambda values: proxy_keys(
+                values.seed, self.consumers, models, values.imported, previous_seed=values.previous
+            )
+        )
+        oldest = min(
+            (day for spec in consumers.values() for day in spec.issued.values()), default=None
+        )
+        if plain_text:
+            clients = self._clients(material)
+            secret = self._secret(
+                f"{name}-clients", CLIENTS_SECRET, namespace, clients, issued=oldest
+            )
+        else:
+            proxy_name = bounded(PROXY_SECRET, content_key(_public(intent, rotation)))
+            # The resource is named by content too: if the change is reverted after a failed
+            # update, the old Secret is not a replaced one that waits for its deletion.
+            content = {PROXY_FILE: proxy.apply(lambda file: file.text)}
+            secret = self._secret(proxy_name, proxy_name, namespace, content, issued=oldest)
+        self.proxy_secret = secret.metadata["name"]
+        # A pod template shows it, which is safe: it is an HMAC under a derived key.
+        self.fingerprint = pulumi.Output.unsecret(proxy.apply(lambda file: file.fingerprint))
+        self.register_outputs({"proxySecret": self.proxy_secret, "fingerprint": self.fingerprint})
+
+    def _material(
+        self,
+        seeds: Sequence[pulumi.Input[str]],
+        imported_keys: Mapping[str, Mapping[int, pulumi.Input[str]]],
+    ) -> pulumi.Output[_KeyMaterial]:
         by_owner = {
             (who, version): key
-            for who, versions in (imported_keys or {}).items()
+            for who, versions in imported_keys.items()
             for version, key in versions.items()
         }
         # As a list: an Output cannot contain a mapping whose keys are tuples.
         imported = pulumi.Output.secret(pulumi.Output.all(*by_owner.values()))
         secret_seeds = pulumi.Output.secret(pulumi.Output.all(*seeds))
-        material = pulumi.Output.all(secret_seeds, imported).apply(
+        return pulumi.Output.all(secret_seeds, imported).apply(
             lambda both: _KeyMaterial(
                 both[0][0],
                 both[0][1] if self.two_seeds else None,
                 dict(zip(by_owner, both[1], strict=True)),
             )
         )
-        for model in models:
-            self._server_fingerprints[model] = self._server_keys(
-                name, model, namespace, material, plain_text=plain_text
-            )
-        for consumer, spec in consumers.items():
+
+    def _consumer_keys(
+        self, name: str, namespace: pulumi.Input[str], material: pulumi.Output[_KeyMaterial]
+    ) -> None:
+        for consumer, spec in self.consumers.items():
             newest = material.apply(
                 lambda values, who=consumer, spec=spec: key_of(
                     values.seed, who, spec.newest, spec, values.imported
@@ -129,39 +160,6 @@ class ApiKeys(pulumi.ComponentResource):
                 {SECRET_KEY: newest},
                 issued=spec.issued.get(spec.newest),
             )
-        proxy = material.apply(
-            lambda values: proxy_keys(
-                values.seed, self.consumers, models, values.imported, previous_seed=values.previous
-            )
-        )
-        oldest = min(
-            (day for spec in consumers.values() for day in spec.issued.values()), default=None
-        )
-        if plain_text:
-            secret = self._secret(
-                f"{name}-clients", CLIENTS_SECRET, namespace, self._clients(material), issued=oldest
-            )
-        else:
-            # The day of issue is an annotation, not content.
-            rights = {
-                each: {key: value for key, value in spec.intent().items() if key != "issued"}
-                for each, spec in consumers.items()
-            }
-            public = json.dumps([{**intent, "consumers": rights}, rotation], sort_keys=True)
-            proxy_name = bounded(PROXY_SECRET, content_key(public))
-            # The resource is named by content too: if the change is reverted after a failed
-            # update, the old Secret is not a replaced one that waits for its deletion.
-            secret = self._secret(
-                proxy_name,
-                proxy_name,
-                namespace,
-                {PROXY_FILE: proxy.apply(lambda file: file.text)},
-                issued=oldest,
-            )
-        self.proxy_secret = secret.metadata["name"]
-        # A pod template shows it, which is safe: it is an HMAC under a derived key.
-        self.fingerprint = pulumi.Output.unsecret(proxy.apply(lambda file: file.fingerprint))
-        self.register_outputs({"proxySecret": self.proxy_secret, "fingerprint": self.fingerprint})
 
     def _server_keys(
         self,
@@ -297,3 +295,13 @@ class ApiKeys(pulumi.ComponentResource):
             },
             opts=pulumi.ResourceOptions(parent=self),
         )
+
+
+def _public(intent: Mapping[str, Any], rotation: Mapping[str, bool]) -> str:
+    """Everything public that decides the content of the gateway's Secret, as JSON."""
+    # The day of issue is an annotation, not content.
+    rights = {
+        each: {key: value for key, value in consumer.items() if key != "issued"}
+        for each, consumer in intent["consumers"].items()
+    }
+    return json.dumps([{**intent, "consumers": rights}, rotation], sort_keys=True)

@@ -91,12 +91,9 @@ class Gateway(pulumi.ComponentResource):
         public_routes: Mapping[str, RouteSpec] = MappingProxyType({}),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        intent = (
-            {"routes": {route: each.intent() for route, each in public_routes.items()}}
-            if public_routes
-            else {}
-        )
-        super().__init__("inferplan:gateway:Gateway", name, {"spec": spec.intent(), **intent}, opts)
+        routes = {route: each.intent() for route, each in public_routes.items()}
+        intent = {"spec": spec.intent(), **({"routes": routes} if routes else {})}
+        super().__init__("inferplan:gateway:Gateway", name, intent, opts)
         child = pulumi.ResourceOptions(parent=self)
         grpc = any(
             protocol.kind == "kserve-v2-grpc"
@@ -107,32 +104,8 @@ class Gateway(pulumi.ComponentResource):
             name=name, namespace=namespace, labels=labels(COMPONENT, name)
         )
         measured = monitoring is not None and monitoring.scrape is not None and bool(endpoints)
-        config_text = proxy_config(
-            spec,
-            endpoints,
-            keys.consumers,
-            two_seeds=keys.two_seeds,
-            measured=measured,
-            public_routes=public_routes,
-        )
-        scripts = [
-            each
-            for each in ("answers.js", "gateway.js", "requests.js")
-            if f"/{each}" in config_text
-        ]
-        content = {
-            "nginx.conf": config_text,
-            **{each: payload(each) for each in ("prepare.sh", *scripts)},
-        }
-        config_name = bounded(f"{name}-config", content_key(*content.values()))
-        config_metadata = meta.ObjectMetaArgsDict(
-            name=config_name, namespace=namespace, labels=labels(COMPONENT, name)
-        )
-        # Named by content: a change creates a new object next to the old one, which old pods use
-        # until they terminate.
-        config = core.ConfigMap(
-            config_name, metadata=config_metadata, data=content, immutable=True, opts=child
-        )
+        content = _files(spec, endpoints, keys, measured=measured, public_routes=public_routes)
+        config = _config_map(name, namespace, content, child)
         account = core.ServiceAccount(
             name, metadata=metadata, automount_service_account_token=False, opts=child
         )
@@ -167,6 +140,42 @@ class Gateway(pulumi.ComponentResource):
         self.url = spec.access.url(name)
         self.grpc = spec.access.grpc(name) if grpc else None
         self.register_outputs({"url": self.url})
+
+
+def _files(
+    spec: NginxGatewaySpec,
+    endpoints: Sequence[Endpoint],
+    keys: GatewayKeys,
+    *,
+    measured: bool,
+    public_routes: Mapping[str, RouteSpec],
+) -> dict[str, str]:
+    """The files of the gateway's ConfigMap by name."""
+    text = proxy_config(
+        spec,
+        endpoints,
+        keys.consumers,
+        two_seeds=keys.two_seeds,
+        measured=measured,
+        public_routes=public_routes,
+    )
+    scripts = [each for each in ("answers.js", "gateway.js", "requests.js") if f"/{each}" in text]
+    return {"nginx.conf": text, **{each: payload(each) for each in ("prepare.sh", *scripts)}}
+
+
+def _config_map(
+    name: str,
+    namespace: pulumi.Input[str],
+    content: Mapping[str, str],
+    opts: pulumi.ResourceOptions,
+) -> core.ConfigMap:
+    # Named by content: a change creates a new object next to the old one, which old pods use until
+    # they terminate.
+    called = bounded(f"{name}-config", content_key(*content.values()))
+    metadata = meta.ObjectMetaArgsDict(
+        name=called, namespace=namespace, labels=labels(COMPONENT, name)
+    )
+    return core.ConfigMap(called, metadata=metadata, data=content, immutable=True, opts=opts)
 
 
 def _service(*, grpc: bool) -> core.ServiceSpecArgsDict:

@@ -108,23 +108,34 @@ class MetricsAccess(pulumi.ComponentResource):
         if spec.prometheus.login is not None:
             _login(spec.prometheus.login, namespace, child)
         for kind, called, content in _operator_objects(spec, observed):
-            metadata = {
-                "name": called,
-                "namespace": namespace,
-                "labels": {**labels("monitoring", called), **spec.labels},
-            }
-            CustomResource(
-                called,
-                api_version="monitoring.coreos.com/v1",
-                kind=kind,
-                metadata=metadata,
-                spec=content,
-                opts=child,
-            )
+            _custom_resource(kind, called, content, spec.labels, namespace, child)
         _dashboards(spec.dashboards, observed.stack.namespace, namespace, child)
         for problem in _unwatched(spec, observed.stack.models):
             pulumi.log.warn(problem, self)
         self.register_outputs({})
+
+
+def _custom_resource(
+    kind: str,
+    name: str,
+    content: Mapping[str, Any],
+    extra: Mapping[str, str],
+    namespace: pulumi.Input[str],
+    opts: pulumi.ResourceOptions,
+) -> None:
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {**labels("monitoring", name), **extra},
+    }
+    CustomResource(
+        name,
+        api_version="monitoring.coreos.com/v1",
+        kind=kind,
+        metadata=metadata,
+        spec=content,
+        opts=opts,
+    )
 
 
 def _dashboards(

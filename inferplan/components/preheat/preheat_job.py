@@ -67,12 +67,8 @@ class PreheatJob(pulumi.ComponentResource):
         program: pulumi.Resource | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(
-            "inferplan:preheat:PreheatJob",
-            name,
-            {"weights": weights.intent(), "preheat": preheat.intent()},
-            opts,
-        )
+        intent = {"weights": weights.intent(), "preheat": preheat.intent()}
+        super().__init__("inferplan:preheat:PreheatJob", name, intent, opts)
         child = pulumi.ResourceOptions(parent=self)
         request = request_of(name, weights, preheat, source=source, target=TARGET)
         deadline = deadline_seconds(weights, preheat)
@@ -92,19 +88,11 @@ class PreheatJob(pulumi.ComponentResource):
             reported=reported,
         )
         job_name = bounded(f"{name}-preheat", job_key(pod, target))
-        scraped = scrape_annotations(monitoring, METRICS_PORT, METRICS_PATH) if reported else {}
         gates = [*target.gates, *(source.gates if source.claim is not None else ())]
         # The node mounts a volume outside the pod's network.
         if source.url is not None:
-            metadata = meta.ObjectMetaArgsDict(
-                name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name)
-            )
             edges = policy(pod_labels, egress=store_edges(source))
-            gates.append(
-                networking.NetworkPolicy(
-                    f"{name}-egress", metadata=metadata, spec=edges, opts=child
-                )
-            )
+            gates.append(_egress(name, edges, namespace, child))
         if source.identity is not None:
             # Pods get the credentials of their service account at admission.
             pod["service_account_name"] = _service_account(name, source.identity, namespace, child)
@@ -120,12 +108,7 @@ class PreheatJob(pulumi.ComponentResource):
             spec=job_spec(
                 COMPONENT,
                 core.PodTemplateSpecArgsDict(
-                    metadata=present(
-                        meta.ObjectMetaArgsDict(
-                            labels=labels(COMPONENT, name), annotations=dict(scraped) or None
-                        )
-                    ),
-                    spec=pod,
+                    metadata=_pod_metadata(name, monitoring, reported=reported), spec=pod
                 ),
                 deadline,
                 retries=_RETRIES,
@@ -137,13 +120,30 @@ class PreheatJob(pulumi.ComponentResource):
             ),
         )
         self.mount = ModelMount(
-            claim=target,
-            sub_path=request["directory"],
-            gate=job,
-            marked=True,
-            folder=folder,
+            claim=target, sub_path=request["directory"], gate=job, marked=True, folder=folder
         )
         self.register_outputs({"directory": self.mount.sub_path})
+
+
+def _pod_metadata(
+    name: str, monitoring: MonitoringSpec | None, *, reported: bool
+) -> meta.ObjectMetaArgsDict:
+    scraped = scrape_annotations(monitoring, METRICS_PORT, METRICS_PATH) if reported else {}
+    return present(
+        meta.ObjectMetaArgsDict(labels=labels(COMPONENT, name), annotations=dict(scraped) or None)
+    )
+
+
+def _egress(
+    name: str,
+    edges: networking.NetworkPolicySpecArgsDict,
+    namespace: pulumi.Input[str],
+    opts: pulumi.ResourceOptions,
+) -> pulumi.Resource:
+    metadata = meta.ObjectMetaArgsDict(
+        name=bounded(name, "preheat"), namespace=namespace, labels=labels(COMPONENT, name)
+    )
+    return networking.NetworkPolicy(f"{name}-egress", metadata=metadata, spec=edges, opts=opts)
 
 
 def preheat_program(

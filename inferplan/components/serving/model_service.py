@@ -64,13 +64,7 @@ class ModelService(pulumi.ComponentResource):
             pulumi.log.warn(missing, self)
         metadata = object_meta(name, site)
         times = workload.budget(spec, site.target, site.weights)
-        identity = None if site.streamed is None else site.streamed.identity
-        account_meta = object_meta(
-            name, site, annotations=None if identity is None else identity.annotations
-        )
-        account = core.ServiceAccount(
-            name, metadata=account_meta, automount_service_account_token=False, opts=child
-        )
+        account = _account(name, site, child)
         if server.files:
             files = _files_map(name, site, server.files, opts=child)
             server = replace(
@@ -120,11 +114,7 @@ class ModelService(pulumi.ComponentResource):
             name, metadata=metadata, spec=_edges(name, spec, site, endpoint), opts=child
         )
         if spec.max_replicas > 1:
-            chosen = meta.LabelSelectorArgsDict(match_labels=selector(workload.COMPONENT, name))
-            one_at_a_time = policy.PodDisruptionBudgetSpecArgsDict(
-                max_unavailable=1, selector=chosen
-            )
-            policy.PodDisruptionBudget(name, metadata=metadata, spec=one_at_a_time, opts=child)
+            policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(name), opts=child)
         self.endpoint = endpoint
         self.register_outputs({"host": endpoint.host, "port": endpoint.protocols[0].port})
 
@@ -152,6 +142,21 @@ class ModelService(pulumi.ComponentResource):
                 spec=network_policy(sides, ingress=inside, egress=outside),
                 opts=child,
             )
+
+
+def _account(name: str, site: Site, opts: pulumi.ResourceOptions) -> core.ServiceAccount:
+    identity = None if site.streamed is None else site.streamed.identity
+    metadata = object_meta(
+        name, site, annotations=None if identity is None else identity.annotations
+    )
+    return core.ServiceAccount(
+        name, metadata=metadata, automount_service_account_token=False, opts=opts
+    )
+
+
+def _budget(name: str) -> policy.PodDisruptionBudgetSpecArgsDict:
+    chosen = meta.LabelSelectorArgsDict(match_labels=selector(workload.COMPONENT, name))
+    return policy.PodDisruptionBudgetSpecArgsDict(max_unavailable=1, selector=chosen)
 
 
 def serving(

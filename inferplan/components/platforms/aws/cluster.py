@@ -126,24 +126,7 @@ class CreatedCluster(pulumi.ComponentResource):
             deletion_window_in_days=30,
             opts=protected,
         )
-        trust = service_trust("eks.amazonaws.com", tags_session=spec.has_auto_mode)
-        boundary = spec.permissions_boundary
-        document = pulumi.Output.json_dumps(trust)
-        role = iam.Role(
-            autonamed(name, ROLE_NAME),
-            assume_role_policy=document,
-            permissions_boundary=boundary,
-            opts=child,
-        )
-        policies = {name: "AmazonEKSClusterPolicy"}
-        if spec.has_auto_mode:
-            policies |= {f"{name}-{policy}": policy for policy in _AUTO_MODE_POLICIES}
-        rights = [
-            iam.RolePolicyAttachment(
-                right, role=role.name, policy_arn=f"arn:aws:iam::aws:policy/{policy}", opts=child
-            )
-            for right, policy in policies.items()
-        ]
+        role, rights = _role(name, spec, child)
         # EKS would create the log group itself, without retention, and a destroy would leave it.
         logs: list[pulumi.Resource] = []
         if create.log_group == "create":
@@ -184,6 +167,29 @@ class CreatedCluster(pulumi.ComponentResource):
             before_nodes=(*addons, *(network.routes if network is not None else ())),
         )
         self.register_outputs({"name": cluster.name, "endpoint": cluster.endpoint})
+
+
+def _role(
+    name: str, spec: EksClusterFields, opts: pulumi.ResourceOptions
+) -> tuple[iam.Role, list[iam.RolePolicyAttachment]]:
+    """The role of the cluster, and what gives it its rights."""
+    trust = service_trust("eks.amazonaws.com", tags_session=spec.has_auto_mode)
+    role = iam.Role(
+        autonamed(name, ROLE_NAME),
+        assume_role_policy=pulumi.Output.json_dumps(trust),
+        permissions_boundary=spec.permissions_boundary,
+        opts=opts,
+    )
+    policies = {name: "AmazonEKSClusterPolicy"}
+    if spec.has_auto_mode:
+        policies |= {f"{name}-{policy}": policy for policy in _AUTO_MODE_POLICIES}
+    rights = [
+        iam.RolePolicyAttachment(
+            right, role=role.name, policy_arn=f"arn:aws:iam::aws:policy/{policy}", opts=opts
+        )
+        for right, policy in policies.items()
+    ]
+    return role, rights
 
 
 def _existing_subnets(

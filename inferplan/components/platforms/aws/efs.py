@@ -155,22 +155,7 @@ def _file_system(
     )
     document = pulumi.Output.json_dumps(access_point_only(system.arn, point.arn))
     policy = efs.FileSystemPolicy(name, file_system_id=system.id, policy=document, opts=retained)
-    nfs: ec2.SecurityGroupIngressArgsDict = {
-        "description": "NFS from nodes",
-        "protocol": "tcp",
-        "from_port": _NFS,
-        "to_port": _NFS,
-    }
-    security_group = ec2.SecurityGroup(
-        f"{name}-nfs",
-        description=f"NFS to store {name}, from the nodes of its pools only",
-        vpc_id=home.vpc,
-        ingress=[{**nfs, "security_groups": list(clients)}],
-        # A mount target only responds, which needs no rule; the empty list removes EC2's default
-        # rule.
-        egress=[],
-        opts=child,
-    )
+    security_group = _nfs_from(clients, name, home, child)
     targets = [
         efs.MountTarget(
             f"{name}-{zone}",
@@ -182,3 +167,27 @@ def _file_system(
         for zone, subnet in home.subnets.items()
     ]
     return pulumi.Output.concat(system.id, "::", point.id), [*targets, policy]
+
+
+def _nfs_from(
+    clients: Sequence[pulumi.Input[str]],
+    name: str,
+    home: EksClusterHandle,
+    opts: pulumi.ResourceOptions,
+) -> ec2.SecurityGroup:
+    nfs: ec2.SecurityGroupIngressArgsDict = {
+        "description": "NFS from nodes",
+        "protocol": "tcp",
+        "from_port": _NFS,
+        "to_port": _NFS,
+    }
+    return ec2.SecurityGroup(
+        f"{name}-nfs",
+        description=f"NFS to store {name}, from the nodes of its pools only",
+        vpc_id=home.vpc,
+        ingress=[{**nfs, "security_groups": list(clients)}],
+        # A mount target only responds, which needs no rule; the empty list removes EC2's default
+        # rule.
+        egress=[],
+        opts=opts,
+    )

@@ -8,6 +8,8 @@ its webhooks only the one that adds readiness gates to the gateway's pods is reg
 validate what users write, and the fields that they fill are always set here.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import hmac
@@ -86,29 +88,16 @@ class LoadBalancerController(pulumi.ComponentResource):
         vpc: pulumi.Input[str] = f"--aws-vpc-tags=Name={vpc_name}"
         if vpc_name is None:
             vpc = pulumi.Output.concat("--aws-vpc-id=", home.vpc)
+            rights = vpc_policy(_vpc_arn(home))
             before.append(
-                iam.RolePolicy(
-                    f"{NAME}-vpc",
-                    role=controller.role,
-                    policy=vpc_policy(_vpc_arn(home)),
-                    opts=child,
-                )
+                iam.RolePolicy(f"{NAME}-vpc", role=controller.role, policy=rights, opts=child)
             )
         controller.grant()
         before += [_kind(*each, controller, child) for each in _KINDS]
         certificate = pulumi.Output.secret(seed).apply(
             lambda text: webhook_certificate(text, f"{_WEBHOOK}.{NAMESPACE}.svc")
         )
-        secret = core.Secret(
-            f"{NAME}-tls",
-            metadata=controller.metadata(f"{NAME}-tls"),
-            type="kubernetes.io/tls",
-            string_data={
-                "tls.crt": certificate.apply(lambda pair: pair.certificate),
-                "tls.key": certificate.apply(lambda pair: pair.key),
-            },
-            opts=child,
-        )
+        secret = _tls_secret(certificate, controller, child)
         _admit_api_server(controller, child)
         deployment = controller.deployment(
             _container(cluster, vpc, ingress_class),
@@ -124,28 +113,45 @@ class LoadBalancerController(pulumi.ComponentResource):
         )
         # Only once it runs: without it the API server would wait for an answer at each pod of the
         # gateway.
+        authority = certificate.apply(
+            lambda pair: base64.b64encode(pair.certificate.encode()).decode()
+        )
         webhook = admission.MutatingWebhookConfiguration(
             NAME,
             metadata=controller.cluster_metadata(),
-            webhooks=[
-                _readiness_gates(
-                    certificate.apply(
-                        lambda pair: base64.b64encode(pair.certificate.encode()).decode()
-                    )
-                )
-            ],
+            webhooks=[_readiness_gates(authority)],
             opts=pulumi.ResourceOptions(parent=self, depends_on=[deployment]),
         )
         self.ready: tuple[pulumi.Resource, ...] = (deployment, webhook)
         if ingress_class is not None:
-            metadata = controller.cluster_metadata(ingress_class)
-            spec: networking.IngressClassSpecArgsDict = {
-                "controller": CONTROLLER.ingress_controller
-            }
-            self.ready += (
-                networking.IngressClass(ingress_class, metadata=metadata, spec=spec, opts=child),
-            )
+            self.ready += (_ingress_class(ingress_class, controller, child),)
         self.register_outputs({})
+
+
+def _tls_secret(
+    certificate: pulumi.Output[Certificate],
+    controller: Controller,
+    opts: pulumi.ResourceOptions,
+) -> core.Secret:
+    return core.Secret(
+        f"{NAME}-tls",
+        metadata=controller.metadata(f"{NAME}-tls"),
+        type="kubernetes.io/tls",
+        string_data={
+            "tls.crt": certificate.apply(lambda pair: pair.certificate),
+            "tls.key": certificate.apply(lambda pair: pair.key),
+        },
+        opts=opts,
+    )
+
+
+def _ingress_class(
+    name: str, controller: Controller, opts: pulumi.ResourceOptions
+) -> networking.IngressClass:
+    spec: networking.IngressClassSpecArgsDict = {"controller": CONTROLLER.ingress_controller}
+    return networking.IngressClass(
+        name, metadata=controller.cluster_metadata(name), spec=spec, opts=opts
+    )
 
 
 def _vpc_arn(home: EksClusterHandle) -> pulumi.Output[str]:

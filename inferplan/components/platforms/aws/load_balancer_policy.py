@@ -8,6 +8,8 @@ IPAM and the search for certificates, which this stack does not use, are left ou
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pulumi
 from pulumi_aws import iam
 
@@ -46,15 +48,7 @@ def controller_policy(region: str, cluster: str, vpc_name: str | None) -> Docume
     rules = ["ec2:AuthorizeSecurityGroupIngress", "ec2:RevokeSecurityGroupIngress"]
     return document(
         # AWS cannot limit these actions to a resource.
-        allow(
-            "Describe",
-            [
-                f"{service}:Describe{each}"
-                for service, kinds in actions["describe"].items()
-                for each in kinds
-            ],
-            "*",
-        ),
+        allow("Describe", _describing(actions["describe"]), "*"),
         allow(
             "CreateServiceLinkedRole",
             ["iam:CreateServiceLinkedRole"],
@@ -102,6 +96,10 @@ def controller_policy(region: str, cluster: str, vpc_name: str | None) -> Docume
         ),
         *in_vpc,
     )
+
+
+def _describing(kinds: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"{service}:Describe{each}" for service, names in kinds.items() for each in names]
 
 
 def vpc_policy(vpc_arn: pulumi.Input[str]) -> iam.PolicyDocumentArgsDict:

@@ -68,18 +68,8 @@ class EksNetwork(pulumi.ComponentResource):
         )
         tables = {}
         for zone in zones if spec.nat == "perZone" else zones[:1]:
-            full = f"{name}-{zone}"
-            address = ec2.Eip(
-                full, domain="vpc", tags={"Name": f"{name}-nat-{zone}"}, opts=after_routes
-            )
-            nat = ec2.NatGateway(
-                full,
-                allocation_id=address.allocation_id,
-                subnet_id=public[zone].id,
-                tags={"Name": full},
-                opts=after_routes,
-            )
-            tables[zone] = _default_route(full, vpc, {"nat_gateway_id": nat.id}, child)
+            nat = _nat_gateway(name, zone, public[zone], after_routes)
+            tables[zone] = _default_route(f"{name}-{zone}", vpc, {"nat_gateway_id": nat.id}, child)
         associations = _associations(
             name, private, {zone: tables.get(zone, tables[zones[0]]) for zone in zones}, child
         )
@@ -101,6 +91,20 @@ class EksNetwork(pulumi.ComponentResource):
             zone: subnet.id for zone, subnet in private.items()
         }
         self.register_outputs({"vpc": vpc.id})
+
+
+def _nat_gateway(
+    name: str, zone: str, subnet: ec2.Subnet, opts: pulumi.ResourceOptions
+) -> ec2.NatGateway:
+    full = f"{name}-{zone}"
+    address = ec2.Eip(full, domain="vpc", tags={"Name": f"{name}-nat-{zone}"}, opts=opts)
+    return ec2.NatGateway(
+        full,
+        allocation_id=address.allocation_id,
+        subnet_id=subnet.id,
+        tags={"Name": full},
+        opts=opts,
+    )
 
 
 def blocks(cidr: str, zones: int) -> tuple[list[str], list[str]]:

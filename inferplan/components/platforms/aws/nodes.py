@@ -84,25 +84,7 @@ def declare_nodes(
     if automatic:
         identity = NodeIdentity("auto-nodes", home=home, policies=AUTO_MODE_POLICIES, opts=options)
         groups.append(identity.group)
-        # Nodes join through NodeClasses of this stack (EKS user guide, "Create node class access
-        # entry", read 2026-11).
-        options = pulumi.ResourceOptions(parent=identity)
-        entry = access_entry(
-            "auto-nodes",
-            home.name,
-            identity.arn,
-            "AmazonEKSAutoNodePolicy",
-            kind="EC2",
-            opts=options,
-        )
-        # A separate provider: the stack's waits for the nodes, so that a destroy removes them after
-        # everything that runs on them.
-        inside = Provider(
-            "auto-mode",
-            enable_server_side_apply=True,
-            kubeconfig=kubeconfig(home),
-            opts=pulumi.ResourceOptions(depends_on=[*access, entry, *home.before_nodes]),
-        )
+        inside = _provider_before_nodes(home, identity, access)
         both = pulumi.ResourceOptions(provider=inside)
         for name, pool in automatic.items():
             created[name] = AutoNodePool(
@@ -122,6 +104,30 @@ def declare_nodes(
         groups=tuple(groups),
         ready=(*(each for name in pools for each in created[name].ready), *settings),
         plain=tuple(each for name in plain for each in created[name].ready),
+    )
+
+
+def _provider_before_nodes(
+    home: EksClusterHandle, identity: NodeIdentity, access: tuple[pulumi.Resource, ...]
+) -> Provider:
+    """A separate provider: the stack's waits for the nodes, so that a destroy removes them after
+    everything that runs on them.
+    """
+    # Nodes join through NodeClasses of this stack (EKS user guide, "Create node class access
+    # entry", read 2026-11).
+    entry = access_entry(
+        "auto-nodes",
+        home.name,
+        identity.arn,
+        "AmazonEKSAutoNodePolicy",
+        kind="EC2",
+        opts=pulumi.ResourceOptions(parent=identity),
+    )
+    return Provider(
+        "auto-mode",
+        enable_server_side_apply=True,
+        kubeconfig=kubeconfig(home),
+        opts=pulumi.ResourceOptions(depends_on=[*access, entry, *home.before_nodes]),
     )
 
 

@@ -100,13 +100,11 @@ class ModelBucket(pulumi.ComponentResource):
             {"spec": {"bucket": bucket, **spec.intent()}},
             opts,
         )
-        retained = pulumi.ResourceOptions(
-            parent=self, protect=spec.retain, retain_on_delete=spec.retain
-        )
-        description = f"Objects of the bucket {bucket}"
+        keep = spec.retain
+        retained = pulumi.ResourceOptions(parent=self, protect=keep, retain_on_delete=keep)
         key = kms.Key(
             name,
-            description=description,
+            description=f"Objects of the bucket {bucket}",
             enable_key_rotation=True,
             deletion_window_in_days=30,
             opts=retained,
@@ -115,23 +113,12 @@ class ModelBucket(pulumi.ComponentResource):
         resource = s3.Bucket(
             name, bucket=bucket, force_destroy=None if spec.retain else True, opts=retained
         )
+        enabled = {"status": "Enabled"}
         versions = s3.BucketVersioning(
-            name,
-            bucket=resource.bucket,
-            versioning_configuration={"status": "Enabled"},
-            opts=retained,
+            name, bucket=resource.bucket, versioning_configuration=enabled, opts=retained
         )
-        # With a bucket key S3 calls KMS once for many objects; otherwise KMS could throttle a model
-        # with a thousand shards.
-        encryption: s3.BucketServerSideEncryptionConfigurationRuleArgsDict = {
-            "apply_server_side_encryption_by_default": {
-                "sse_algorithm": "aws:kms",
-                "kms_master_key_id": key.arn,
-            },
-            "bucket_key_enabled": True,
-        }
         s3.BucketServerSideEncryptionConfiguration(
-            name, bucket=resource.bucket, rules=[encryption], opts=retained
+            name, bucket=resource.bucket, rules=[_encryption(key)], opts=retained
         )
         access_block = s3.BucketPublicAccessBlock(
             name,
@@ -151,29 +138,39 @@ class ModelBucket(pulumi.ComponentResource):
                 target_prefix=prefix,
                 opts=retained,
             )
-        # S3 rejects two simultaneous changes of a bucket's access, so the policy waits for the
-        # access block.
-        after_block = pulumi.ResourceOptions.merge(
-            retained, pulumi.ResourceOptions(depends_on=[access_block])
-        )
         s3.BucketPolicy(
             name,
             bucket=resource.bucket,
             policy=pulumi.Output.json_dumps(tls_only(bucket)),
-            opts=after_block,
+            # S3 rejects two simultaneous changes of a bucket's access.
+            opts=_after(access_block, retained),
         )
         s3.BucketLifecycleConfiguration(
             name,
             bucket=resource.bucket,
             rules=_lifecycle(spec),
             # S3 sometimes rejects rules for old versions before versioning is enabled.
-            opts=pulumi.ResourceOptions.merge(
-                retained, pulumi.ResourceOptions(depends_on=[versions])
-            ),
+            opts=_after(versions, retained),
         )
         self.bucket: pulumi.Output[str] = resource.bucket
         self.key_arn: pulumi.Output[str] = key.arn
         self.register_outputs({"bucket": resource.bucket})
+
+
+def _after(resource: pulumi.Resource, options: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
+    return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[resource]))
+
+
+def _encryption(key: kms.Key) -> s3.BucketServerSideEncryptionConfigurationRuleArgsDict:
+    return {
+        "apply_server_side_encryption_by_default": {
+            "sse_algorithm": "aws:kms",
+            "kms_master_key_id": key.arn,
+        },
+        # S3 then calls KMS once for many objects; otherwise KMS could throttle a model with a
+        # thousand shards.
+        "bucket_key_enabled": True,
+    }
 
 
 def _lifecycle(spec: BucketCreation) -> list[s3.BucketLifecycleConfigurationRuleArgsDict]:
