@@ -190,6 +190,27 @@ def test_settings_that_only_an_edited_pack_accepts_hide_nothing(tmp_path):
         assert with_own_verdict(read_file(path), path, settings).unstated
 
 
+def test_policies_of_the_engines_events_are_judged_although_events_list_no_dependencies(tmp_path):
+    kind = "aws:iam/role:Role"
+    urn = f"urn:pulumi:s::p::{kind}::ci"
+    provider = "token.actions.githubusercontent.com"
+    trust = {
+        "Effect": "Allow",
+        "Principal": {"Federated": f"arn:aws:iam::210987654321:oidc-provider/{provider}"},
+        "Action": "sts:AssumeRoleWithWebIdentity",
+        "Condition": {"StringLike": {f"{provider}:sub": "repo:*"}},
+    }
+    grant = {"Effect": "Allow", "Action": "iam:PassRole", "Resource": "*"}
+    inputs = {
+        "assumeRolePolicy": json.dumps({"Statement": [trust]}),
+        "inlinePolicies": [{"name": "pass", "policy": json.dumps({"Statement": [grant]})}],
+    }
+    state = {"type": kind, "urn": urn, "custom": True, "inputs": inputs}
+    path = written(tmp_path, {"op": "create", "urn": urn, "type": kind, "new": state})
+    rules = {each.policy_name for each in with_own_verdict(read_file(path), path, {}).unstated}
+    assert {"iam-disallow-wildcard-principal", "iam-disallow-wildcard-resources"} <= rules
+
+
 def step_of(value: Any) -> dict[str, Any]:
     """The step of a ConfigMap without a provider, which is a violation."""
     kind = "kubernetes:core/v1:ConfigMap"

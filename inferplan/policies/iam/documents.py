@@ -131,12 +131,8 @@ def document_statements(document: Resource) -> Iterator[Field]:
         documents = [each.at("policy") for each in document.at("inlinePolicies").each()]
     else:
         documents = [document.at("policy")]
-    types = sources_of(document, "policy")
-    # The service of the resource that makes parts of the document unknown, "" for several resources
-    # or none.
-    service = _ARN_SOURCES.get(next(iter(types)), "") if len(types) == 1 else ""
     for field in documents:
-        yield from (_with_known_resource(each, service) for each in _parsed(field))
+        yield from (_with_known_resource(each, document) for each in _parsed(field))
 
 
 def sources_of(resource: Resource, key: str) -> set[str]:
@@ -147,20 +143,22 @@ def sources_of(resource: Resource, key: str) -> set[str]:
     }
 
 
-def _with_known_resource(statement: Field, service: str) -> Field:
-    """The statement with an unknown Resource replaced by a new ARN of `service`, if it allows
-    actions of that service only.
+def _with_known_resource(statement: Field, document: Resource) -> Field:
+    """The statement with an unknown Resource replaced by the ARN of the one resource that makes
+    it unknown, if it allows actions of that resource's service only.
     """
     raw = statement.value
-    if not service or not isinstance(raw, dict) or raw.get("Resource") is not UNKNOWN:
+    if not isinstance(raw, dict) or raw.get("Resource") is not UNKNOWN:
         return statement
+    types = sources_of(document, "policy")
+    service = _ARN_SOURCES.get(next(iter(types)), "") if len(types) == 1 else ""
     try:
         other_services = any(
             not each.startswith(f"{service}:") for each in Statement(statement, raw).actions
         )
     except UnknownFieldError:
         other_services = True
-    if other_services:
+    if not service or other_services:
         return statement
     return Field(
         {**raw, "Resource": f"arn:aws:{service}:::made-by-this-stack"},

@@ -96,16 +96,14 @@ def _trusts_new_provider(role: Resource, statement: Statement) -> bool:
     """True if only the id of an OIDC provider that the stack creates is unknown. The update checks
     the known condition before it creates the role.
     """
+    if (
+        statement.kinds_of_principals != {"Federated"}
+        or statement.raw.get("Action") != FEDERATED
+        or not has_unknown(statement.raw)
+    ):
+        return False
     sources = sources_of(role, "assumeRolePolicy")
-    web_identity = (
-        statement.kinds_of_principals == {"Federated"} and statement.raw.get("Action") == FEDERATED
-    )
-    return (
-        web_identity
-        and PROVIDER in sources
-        and sources <= {PROVIDER, "aws:eks/cluster:Cluster"}
-        and has_unknown(statement.raw)
-    )
+    return PROVIDER in sources and sources <= {PROVIDER, "aws:eks/cluster:Cluster"}
 
 
 def _trust_violations(statement: Statement) -> Violations:
