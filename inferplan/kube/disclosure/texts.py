@@ -25,6 +25,7 @@ from inferplan.tables import table
 _TABLE: Final = table("kube/disclosure/places.toml")
 _CONTENT: Final = re.compile(_TABLE["content"])
 _SMALL: Final = re.compile(_TABLE["secrets"]["harmless"])
+_MODELS: Final = re.compile(_TABLE["programs"]["models"])
 _HINTS: Final = frozenset(_TABLE["secrets"]["options"])
 _TOKEN: Final = re.compile(_TABLE["tokens"]["token"], re.VERBOSE)
 _LINE: Final = re.compile(_TABLE["tokens"]["line"], re.VERBOSE)
@@ -370,6 +371,8 @@ def command(words: list[Any], walk: Walk, depth: int = 0) -> list[Any]:
 
 def _option(name: str) -> Place:
     place = place_of(name.lstrip("-"))
+    if place is not Place.SECRET and _MODELS.fullmatch(name.replace("_", "-")):
+        return Place.IDENTIFIES
     return Place.NAMED if place is Place.OPEN and name in engine_options() else place
 
 
