@@ -26,7 +26,6 @@ OUTSIDE = {
 }
 """Rules whose remedy is no change of one field or resource, and why."""
 RAISED = (
-    "accelerator-require-shared-memory",
     "image-require-digest",
     "object-require-managed-by",
     "s3-require-logging",

@@ -24,6 +24,7 @@ from inferplan.policies.subjects.serving import (
     engine_of,
     is_open_shell,
     model_of,
+    revision_of,
     row_of,
     started_engine,
 )
@@ -263,7 +264,7 @@ def model_require_revision(pod: PodTemplate, _: Parameters) -> Violations:
     for container in engine_containers(pod):
         model = model_of(container)
         if model and not model.startswith(("/", ".", "s3://", "gs://", "az://")):
-            if not COMMIT.match(container.option("--revision", "--model-revision") or ""):
+            if not COMMIT.match(revision_of(container)):
                 yield violation(
                     container.at("args"), "serves a model from a hub without a commit in --revision"
                 )

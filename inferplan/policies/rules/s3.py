@@ -1,5 +1,6 @@
 """S3 buckets."""
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -21,6 +22,7 @@ EVERYBODY = ("/AllUsers", "/AuthenticatedUsers")
 ENCRYPTION_KIND = "aws:s3:BucketServerSideEncryptionConfiguration"
 ALGORITHMS = ("AES256", "aws:kms", "aws:kms:dsse")
 VERSIONING_KIND = "aws:s3:BucketVersioning"
+_WEIGHTS = re.compile(r"(^|[-_./])(weights?|models?|checkpoints?)([-_./]|$)")
 
 
 def kind_and_v2(kind: str) -> tuple[str, str]:
@@ -212,8 +214,9 @@ def s3_disallow_expiring_weights(stack: Stack, _: Parameters) -> Violations:
     ]
     for bucket in stack.of(*BUCKETS):
         with stack.unreadable:
-            prefixes = [prefix for name, _, prefix in stores if name == bucket.at("bucket").text()]
-            if not prefixes:
+            own = bucket.at("bucket").text()
+            prefixes = [prefix for name, _, prefix in stores if name == own]
+            if not prefixes and not _WEIGHTS.search(own):
                 continue
             kinds = kind_and_v2("aws:s3:BucketLifecycleConfiguration")
             for config in siblings_of(stack, bucket, *kinds):
@@ -225,7 +228,9 @@ def s3_disallow_expiring_weights(stack: Stack, _: Parameters) -> Violations:
 
 
 def _expires(rule: Field, prefixes: list[str]) -> bool:
-    """True if a lifecycle rule deletes current objects below one of `prefixes`. Raises FieldError."""
+    """True if a lifecycle rule deletes current objects below one of `prefixes`, or without them
+    all objects of the bucket or those below a prefix that is named for weights. Raises FieldError.
+    """
     if rule.at("status").text() == "Disabled" or not any(
         is_set(rule.at("expiration", key)) for key in ("days", "date")
     ):
@@ -235,4 +240,7 @@ def _expires(rule: Field, prefixes: list[str]) -> bool:
         or rule.at("filter", "and", "prefix").text()
         or rule.at("prefix").text()
     ).strip("/")
+    if not prefixes:
+        tagged = any(is_set(rule.at("filter", key)) for key in ("tag", "and", "objectSizeLessThan"))
+        return bool(_WEIGHTS.search(own)) or (not own and not tagged)
     return any(own.startswith(each) or each.startswith(own) for each in prefixes)

@@ -201,11 +201,30 @@ def model_of(container: Container) -> str:
     model = container.option(*_TABLE["options"])
     if model is not None:
         return model
-    for part, variable in _TABLE["variables"].items():
-        if part in image.base and variable in container.environment():
-            return container.environment()[variable].at("value").text()
+    model = _set_by_variable(container, "variables")
+    if model is not None:
+        return model
     name = engine_of(container)
     return _positional(container, _ENGINES[name]) if "switches" in _ENGINES.get(name, ()) else ""
+
+
+def revision_of(container: Container) -> str:
+    """The revision of the model on the command line or in the variables of a server."""
+    option = container.option(*_TABLE["revisionOptions"])
+    return (_set_by_variable(container, "revisions") or "") if option is None else option
+
+
+def _set_by_variable(container: Container, names: str) -> str | None:
+    """The value of the variable that the table `names` lists for the container's image."""
+    image, environment = image_of(container.at("image")), container.environment()
+    return next(
+        (
+            environment[variable].at("value").text()
+            for part, variable in _TABLE[names].items()
+            if part in image.base and variable in environment
+        ),
+        None,
+    )
 
 
 def _positional(container: Container, engine: Mapping[str, Any]) -> str:
