@@ -116,7 +116,8 @@ def _values(
         option = key
         for index, each in enumerate(value):
             yield from _values(each, (*path, index), free=free, key=option)
-            option = each if isinstance(each, str) and each.startswith("-") else key
+            named = isinstance(each, str) and each.startswith("-")
+            option = each.partition("=")[0] if named else key
     elif isinstance(value, str) and free:
         option, _, argument = (
             value.partition("=") if re.match("--[a-z-]+=", value) else (key, "", value)

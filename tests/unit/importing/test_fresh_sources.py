@@ -69,5 +69,6 @@ def test_a_stack_is_as_large_as_its_source_or_says_that_it_is_not(name, imported
         assert [each for each in arguments if not has_argument(model, each)] == []
     losses = "\n".join(result.shrinks)
     assert [each for each in case.get("lost", ()) if each not in losses] == []
+    assert [each for each in case.get("kept", ()) if each in losses] == []
     assert not [each for each in case.get("gone", ()) if each in result.text]
     assert all(line.count(": ") >= 1 for line in result.left)
