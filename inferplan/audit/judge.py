@@ -171,6 +171,7 @@ def _unready(change: Change) -> Iterator[Finding]:
             field = STRATEGIES.get(key.kind) or blamed_field(reason, manifest, before)
             remedy = "" if key.kind in STRATEGIES else _NO_STRATEGY
             yield finding("no-room", key, field, f"{reason}; {pods}", manifest, remedy=remedy)
+            yield from restrictions(change, key, manifest, cause)
         elif others := pods_of_others(session, key, new.left):
             words = f"{reason}; {others}, which is no longer declared, still holds what they need"
             remedy = f"delete {others}, or let the deployer prune it, or add a node"
