@@ -21,7 +21,6 @@ from inferplan.commands.screen import show_json
 from inferplan.commands.snippet.snippet import languages, snippet
 from inferplan.workspace.workspace import open_workspace
 
-
 Served = Annotated[
     str | None,
     typer.Option(
