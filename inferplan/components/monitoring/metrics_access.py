@@ -119,14 +119,14 @@ def _custom_resource(
     kind: str,
     name: str,
     content: Mapping[str, Any],
-    extra: Mapping[str, str],
+    more_labels: Mapping[str, str],
     namespace: pulumi.Input[str],
     opts: pulumi.ResourceOptions,
 ) -> None:
     metadata = {
         "name": name,
         "namespace": namespace,
-        "labels": {**labels("monitoring", name), **extra},
+        "labels": {**labels("monitoring", name), **more_labels},
     }
     CustomResource(
         name,

@@ -214,9 +214,9 @@ def s3_disallow_expiring_weights(stack: Stack, _: Parameters) -> Violations:
     ]
     for bucket in stack.of(*BUCKETS):
         with stack.unreadable:
-            own = bucket.at("bucket").text()
-            prefixes = [prefix for name, _, prefix in stores if name == own]
-            if not prefixes and not _WEIGHTS.search(own):
+            called = bucket.at("bucket").text()
+            prefixes = [prefix for name, _, prefix in stores if name == called]
+            if not prefixes and not _WEIGHTS.search(called):
                 continue
             kinds = kind_and_v2("aws:s3:BucketLifecycleConfiguration")
             for config in siblings_of(stack, bucket, *kinds):
@@ -228,8 +228,8 @@ def s3_disallow_expiring_weights(stack: Stack, _: Parameters) -> Violations:
 
 
 def _expires(rule: Field, prefixes: list[str]) -> bool:
-    """True if a lifecycle rule deletes current objects below one of `prefixes`, or without them
-    all objects of the bucket or those below a prefix that is named for weights. Raises FieldError.
+    """True if a lifecycle rule deletes current objects below one of `prefixes`. If there are none,
+    it must delete the whole bucket or a prefix that is named for weights. Raises FieldError.
     """
     if rule.at("status").text() == "Disabled" or not any(
         is_set(rule.at("expiration", key)) for key in ("days", "date")

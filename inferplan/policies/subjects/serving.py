@@ -209,7 +209,7 @@ def model_of(container: Container) -> str:
 
 
 def revision_of(container: Container) -> str:
-    """The revision of the model on the command line or in the variables of a server."""
+    """The revision of a server's model, from the command line or a variable; "" if neither has it."""
     option = container.option(*_TABLE["revisionOptions"])
     return (_set_by_variable(container, "revisions") or "") if option is None else option
 
