@@ -25,8 +25,9 @@ from inferplan.components.serving.engine import Site, TraceSink
 from inferplan.components.serving.first_request import Part, first_request
 from inferplan.components.serving.groups import answering
 from inferplan.components.serving.scaling import counted
+from inferplan.components.serving.server_container import image_of
 from inferplan.components.serving.spec import ModelSpec, engine_of
-from inferplan.components.serving.workload import budget, image_of
+from inferplan.components.serving.workload import budget
 from inferplan.components.sources import ModelMount, ModelSource
 from inferplan.components.storage.model_store import ModelStore
 from inferplan.components.stores import WeightsSpec

@@ -7,7 +7,7 @@ from inferplan.predict.forecast import Forecast
 from inferplan.predict.incidents import Incident
 from inferplan.predict.simulation import Outcome
 from inferplan.predict.words import COLUMNS, UNKNOWN, error_of, misses, notes, row
-from inferplan.review.figures import Table
+from inferplan.review.report_table import Table
 from inferplan.review.speed import SpeedReview
 from inferplan.review.steps.kinds import CRITICAL, DISRUPTIVE
 from inferplan.review.steps.risk import Risk

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from inferplan.documents.text import clean, one_line, shortened
 from inferplan.pulumi_engine.reading.records import EventsError
-from inferplan.review.figures import Table
+from inferplan.review.report_table import Table
 
 FORMAT = "inferplan-rehearsal/1"
 _MOST = 12

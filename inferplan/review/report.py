@@ -9,10 +9,11 @@ from typing import Any
 from inferplan.documents.text import clean, one_line
 from inferplan.pulumi_engine.reading.changes import PropertyChange
 from inferplan.pulumi_engine.reading.events import STACK_TYPE
-from inferplan.review.figures import Figures, Summary, Table, figures_of
+from inferplan.review.figures import Figures, Summary, figures_of
 from inferplan.review.findings import Findings, table
 from inferplan.review.reading.graph import Graph, component_of, graph_of
 from inferplan.review.reading.preview import Preview
+from inferplan.review.report_table import Table
 from inferplan.review.risks.facts import StatedFacts, stated_facts
 from inferplan.review.risks.guards import GuardReader, Guards
 from inferplan.review.risks.policies import PolicyResult, RuleReader, label_of, policy_results

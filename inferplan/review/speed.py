@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferplan.kube.facts import Subjects
-from inferplan.review.figures import Table
+from inferplan.review.report_table import Table
 from inferplan.review.steps.risk import Risk
 
 

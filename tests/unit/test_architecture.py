@@ -187,7 +187,7 @@ ENGINE_EXCEPTIONS = {
     "hardware/accelerators.py": "reads releases from the name of Habana's image",
     "components/serving/hardware.py": "names the image of ours that has the libraries of EFA",
     "components/serving/spec.py": "is the union of the engines",
-    "components/serving/workload.py": (
+    "components/serving/server_container.py": (
         "moves the temporary files of Ray, which several engines start"
     ),
     "images/ray-app/rag/app.py": "is the example of an application",
@@ -260,7 +260,7 @@ CLOUD_EXCEPTIONS = {
     "pulumi_engine/program/record.py": "calls the stub of AWS",
     "pulumi_engine/providers/aws.py": "is the stub of AWS",
     "capacity/declared.py": "reads the node groups of EKS",
-    "review/figures.py": "reads the region of the provider",
+    "review/cost_table.py": "reads the region of the provider",
     "capacity/cost.py": "prices EKS Auto Mode and volumes",
     "hardware/prices.py": "reads the table of EC2 prices",
     "hardware/refresh_prices.py": "asks the pricing API of AWS",

@@ -12,7 +12,7 @@ from inferplan.components.handles import SecretRef
 from inferplan.components.kubernetes import CustomResource, apps, core, meta, networking
 from inferplan.components.naming import selector
 from inferplan.components.network import pods
-from inferplan.components.serving import workload
+from inferplan.components.serving import server_container, workload
 from inferplan.components.serving.demand import Timing
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.model_parts import PlacedModel
@@ -115,11 +115,13 @@ def leader_worker_set(
     )
 
 
-def leader_of(server: workload.Server) -> workload.Server:
+def leader_of(server: server_container.Server) -> server_container.Server:
     return replace(server, labels={**server.labels, ROLE: "leader"})
 
 
-def worker_of(server: workload.Server, keys: Collection[SecretRef]) -> workload.Server:
+def worker_of(
+    server: server_container.Server, keys: Collection[SecretRef]
+) -> server_container.Server:
     """Return the server of the other pods of a replica: they serve no requests, so they have no
     port, no probe and none of the `keys`.
     """

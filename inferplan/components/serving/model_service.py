@@ -14,7 +14,7 @@ from inferplan.components.kubernetes import apps, core, meta, networking, policy
 from inferplan.components.naming import bounded, content_key, selector
 from inferplan.components.network import pods, server_edges, store_edges, tcp
 from inferplan.components.network import policy as network_policy
-from inferplan.components.serving import groups, workload
+from inferplan.components.serving import groups, server_container, workload
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.hardware import missing_libraries
 from inferplan.components.serving.model_parts import PodModel, StoredModel
@@ -53,7 +53,7 @@ class ModelService(pulumi.ComponentResource):
         spec: ServedModel,
         site: Site,
         *,
-        server: workload.Server,
+        server: server_container.Server,
         endpoint: Endpoint,
         prepare: Callable[[Site, pulumi.ResourceOptions], Site] = lambda site, _: site,
         opts: pulumi.ResourceOptions | None = None,
@@ -160,7 +160,7 @@ def _budget(name: str) -> policy.PodDisruptionBudgetSpecArgsDict:
 
 
 def serving(
-    server: Callable[[str, AnyModel, Site], workload.Server],
+    server: Callable[[str, AnyModel, Site], server_container.Server],
     endpoint: Callable[[str, AnyModel, SecretRef], Endpoint],
 ) -> Callable[..., Endpoint]:
     """Return the `serve` of an engine whose models are a ModelService with `server`."""
@@ -195,7 +195,9 @@ def _files_map(
     )
 
 
-def _with_verified_files(server: workload.Server, spec: StoredModel, site: Site) -> workload.Server:
+def _with_verified_files(
+    server: server_container.Server, spec: StoredModel, site: Site
+) -> server_container.Server:
     gates = [
         *artifact_gates(site.artifacts, spec.preheat),
         *weights_gate(site.weights, server.mounts, spec.preheat),
@@ -204,7 +206,7 @@ def _with_verified_files(server: workload.Server, spec: StoredModel, site: Site)
     return replace(server, mounts=mounts, init_containers=(*gates, *server.init_containers))
 
 
-def _restarted_with_its_key(server: workload.Server, site: Site) -> workload.Server:
+def _restarted_with_its_key(server: server_container.Server, site: Site) -> server_container.Server:
     """Return `server` with a mark of each key that it reads in the pod template: it reads keys
     once, and would keep accepting old ones.
     """

@@ -7,9 +7,9 @@ from typing import Any
 
 from inferplan.documents.templates import template
 from inferplan.kube.facts import Subjects
-from inferplan.review.figures import Table
 from inferplan.review.rendering.picture import pictures
 from inferplan.review.report import StackReport
+from inferplan.review.report_table import Table
 
 
 def render(

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from inferplan.documents.text import attribute, code, prose, shortened
-from inferplan.review.figures import Table
 from inferplan.review.reading.graph import mermaid, tree
 from inferplan.review.rendering.resources import properties, resources
 from inferplan.review.report import WEIGHTS, Report, StackReport
+from inferplan.review.report_table import Table
 from inferplan.review.risks.policies import PolicyResult
 from inferplan.review.steps.risk import Risk
 from inferplan.review.verdict import FAILED, ICONS, messages_text, plural, routine_text

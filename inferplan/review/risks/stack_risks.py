@@ -23,7 +23,8 @@ from inferplan.review.risks.isolation import isolated_pods
 from inferplan.review.risks.limits import held
 from inferplan.review.risks.public_routes import route_risks
 from inferplan.review.steps.kinds import DISRUPTIVE, ROUTINE, is_known, owned
-from inferplan.review.steps.risk import CHANGES, GOES, REPLACED, Risk, change_text, once, risks_of
+from inferplan.review.steps.risk import CHANGES, GOES, REPLACED, Risk, change_text, risks_of
+from inferplan.review.steps.same_risks import once
 
 ENTRY_POINT, COSTS_MORE = "a new entry point", "costs more"
 _ROUTES = ("Ingress", "HTTPRoute", "GRPCRoute")

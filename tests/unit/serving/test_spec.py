@@ -4,7 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from inferplan.components.serving.spec import MODEL_SPECS
-from inferplan.components.serving.vllm.spec import VLLM_OPTIONS, _meant, _reserved
+from inferplan.components.serving.vllm.engine_args import VLLM_OPTIONS
+from inferplan.components.serving.vllm.reserved_options import _meant, _reserved
 from tests.unit.serving.models import vllm
 from tests.unit.serving.vllm_flags import FLAGS
 

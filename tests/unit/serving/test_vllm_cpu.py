@@ -9,9 +9,9 @@ import pytest
 from inferplan.components.nodes.pool import Pool
 from inferplan.components.pools import ExistingPool
 from inferplan.components.serving.demand import demand_of
+from inferplan.components.serving.server_container import image_of
 from inferplan.components.serving.vllm.service import _engine_environment
 from inferplan.components.serving.vllm.spec import VllmSpec
-from inferplan.components.serving.workload import image_of
 from inferplan.documents.errors import InvalidStack
 from inferplan.stackfile.advice import advice
 from inferplan.stackfile.reader import read_stack

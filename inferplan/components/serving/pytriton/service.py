@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from inferplan.components.handles import Endpoint, SecretRef
-from inferplan.components.serving import workload
+from inferplan.components.serving import server_container
 from inferplan.components.serving.engine import Site, mounted_weights
 from inferplan.components.serving.hardware import torch_environment, vendor_of
 from inferplan.components.serving.model_service import serving
@@ -46,7 +46,7 @@ def endpoint(name: str, spec: PyTritonSpec, server_key: SecretRef) -> Endpoint:
     )
 
 
-def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
+def server(name: str, spec: PyTritonSpec, site: Site) -> server_container.Server:
     """Return the script with its settings, and the weights mounted. Raises TypeError for weights in
     a bucket: generators read files.
     """
@@ -59,8 +59,8 @@ def server(name: str, spec: PyTritonSpec, site: Site) -> workload.Server:
         else str(PurePosixPath(weights) / spec.script_file)
     )
     ports = spec.ports.model_dump()
-    return workload.Server(
-        image=workload.image_of(spec, site.target),
+    return server_container.Server(
+        image=server_container.image_of(spec, site.target),
         command=["python3"],
         args=[script] if spec.own_script else [script, f"{SCRIPTS}/{_SETTINGS}"],
         ports=ports,

@@ -9,7 +9,7 @@ import pulumi
 from inferplan.components.fields import present
 from inferplan.components.kubernetes import core
 from inferplan.components.pod_parts import container_security, no_device_variables, pod_security
-from inferplan.components.serving import workload
+from inferplan.components.serving import server_container, workload
 from inferplan.components.serving.demand import Scratch, replica_scratch, scratch_of
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.hardware import vendor_of
@@ -108,8 +108,10 @@ def worker_pod(
         env={},
         read_only_root=read_only_root,
     )
-    container["resources"] = workload.resources_of(spec, spec.accelerators_per_pod, site.target)
-    container["lifecycle"] = workload.PRE_STOP
+    container["resources"] = server_container.resources_of(
+        spec, spec.accelerators_per_pod, site.target
+    )
+    container["lifecycle"] = server_container.PRE_STOP
     sizes = replica_scratch(spec, spec.accelerators_per_pod, site.target)
     return _template(name, spec, site, weights, container, sizes, service_account)
 
@@ -136,17 +138,17 @@ def _container(
     return present(
         core.ContainerArgsDict(
             name=role,
-            image=workload.image_of(spec, site.target),
+            image=server_container.image_of(spec, site.target),
             working_dir=catalogue()["ray"].workdir if is_catalogued else None,
             # The gateway sends this key to Serve, which does not check it; an application of the
             # user's own may.
-            env=workload.environment(
+            env=server_container.environment(
                 spec,
                 {**VLLM_ENVIRONMENT, **env},
                 {"SERVER_KEY": site.server_key},
                 target=site.target,
             ),
-            ports=workload.container_ports(ports),
+            ports=server_container.container_ports(ports),
             security_context=container_security(read_only_root=read_only_root),
             termination_message_policy="FallbackToLogsOnError",
             volume_mounts=[*scratch_mounts(spec, site.target), *mounts],

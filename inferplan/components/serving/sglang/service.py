@@ -7,7 +7,7 @@ Options, routes and variables: the package sglang 0.5.23 (read 2026-11).
 from importlib.resources import files
 
 from inferplan.components.handles import Endpoint, SecretRef
-from inferplan.components.serving import groups, workload
+from inferplan.components.serving import groups, server_container
 from inferplan.components.serving.engine import Site, mounted_weights, openai_endpoint
 from inferplan.components.serving.model_service import serving
 from inferplan.components.serving.sglang import options
@@ -51,15 +51,15 @@ def endpoint(name: str, spec: SglangSpec, server_key: SecretRef) -> Endpoint:
     )
 
 
-def server(name: str, spec: SglangSpec, site: Site) -> workload.Server:
+def server(name: str, spec: SglangSpec, site: Site) -> server_container.Server:
     """Return the launcher with its arguments, and the weights mounted. Raises TypeError for weights
     in a bucket: SGLang reads files.
     """
     mount = mounted_weights(name, spec, site)
     arguments = [f"{_LAUNCH}/{_SCRIPT}", *server_args(name, spec, site)]
     script = (files("inferplan.components.serving.sglang") / "payload" / _SCRIPT).read_text("utf-8")
-    return workload.Server(
-        image=workload.image_of(spec, site.target),
+    return server_container.Server(
+        image=server_container.image_of(spec, site.target),
         command=["python3"],
         args=[*arguments, *_rank(spec, "0")],
         worker_args=[*arguments, *_rank(spec, groups.WORKER_INDEX)],

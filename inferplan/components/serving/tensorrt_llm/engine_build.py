@@ -16,7 +16,7 @@ from inferplan.components.pod_parts import container_security, pod_security, tol
 from inferplan.components.preheat.pod import program
 from inferplan.components.preheat.preheat_job import REPEATED, job_spec, job_timeouts
 from inferplan.components.preheat.spec import PreheatSpec
-from inferplan.components.serving import workload
+from inferplan.components.serving import server_container, workload
 from inferplan.components.serving.demand import replica_scratch
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.tensorrt_llm.models import payload
@@ -228,10 +228,10 @@ def _container(engines: Engines) -> core.ContainerArgsDict:
         command=["python3", "-m", "components.serving.tensorrt_llm.payload.engines"],
         working_dir=_HOME,
         env=[
-            *workload.environment(engines.spec, plain, {}, target=engines.site.target),
+            *server_container.environment(engines.spec, plain, {}, target=engines.site.target),
             core.EnvVarArgsDict(name="POD_NAME", value_from=own),
         ],
-        resources=workload.resources_of(
+        resources=server_container.resources_of(
             engines.spec, engines.build.accelerators, engines.site.target
         ),
         # NVIDIA's container hook writes into the root file system when it adds the driver's

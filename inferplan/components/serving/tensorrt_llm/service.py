@@ -14,7 +14,7 @@ import pulumi
 from inferplan.components.handles import Endpoint, SecretRef
 from inferplan.components.kubernetes import core
 from inferplan.components.preheat.verify import READY
-from inferplan.components.serving import workload
+from inferplan.components.serving import server_container
 from inferplan.components.serving.engine import Site, mounted_weights, openai_endpoint
 from inferplan.components.serving.hardware import NO_DIRECT_COPIES
 from inferplan.components.serving.model_service import ModelService
@@ -115,12 +115,12 @@ def image_of(spec: TensorrtLlmSpec, site: Site) -> str:
     """
     if spec.serves_engines and spec.image is None:
         return default_image("triton-tensorrt-llm")
-    return workload.image_of(spec, site.target)
+    return server_container.image_of(spec, site.target)
 
 
 def server(
     name: str, spec: TensorrtLlmSpec, site: Site, engines: Engines | None
-) -> workload.Server:
+) -> server_container.Server:
     """Return `trtllm-serve`, or a tritonserver for each rank with the engines. Raises TypeError for
     weights in a bucket.
     """
@@ -142,7 +142,7 @@ def server(
         mounts.append(read_only_mount(MODEL_VOLUME, built, engines.directory))
         gates.append(_verified(engines, mounts[-1]))
     program, *arguments = command(spec, key=f"$({KEY_VARIABLE})")
-    return workload.Server(
+    return server_container.Server(
         image=image_of(spec, site),
         command=[program],
         args=arguments,
@@ -222,11 +222,11 @@ def _verified(engines: Engines, mount: core.VolumeMountArgsDict) -> core.Contain
 
 def _openai_server(
     name: str, spec: TensorrtLlmSpec, weights: ModelMount | None, *, image: str
-) -> workload.Server:
+) -> server_container.Server:
     """Return `trtllm-serve`. It gives the model the name of its directory, which is the model's
     own.
     """
-    return workload.Server(
+    return server_container.Server(
         image=image,
         command=["trtllm-serve", "serve"],
         args=_serve_args(spec, model=f"{MODELS}/{name}"),

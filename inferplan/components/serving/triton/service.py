@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from inferplan.components.handles import Endpoint, EndpointProtocol, SecretRef, TextTensors
 from inferplan.components.kubernetes import core
-from inferplan.components.serving import workload
+from inferplan.components.serving import server_container
 from inferplan.components.serving.engine import Site, TraceSink, mounted_weights, openai_endpoint
 from inferplan.components.serving.hardware import torch_environment
 from inferplan.components.serving.model_parts import CalledModel
@@ -109,16 +109,16 @@ def _adapters(spec: TritonSpec) -> list[tuple[str, str]]:
     ]
 
 
-def server(name: str, spec: TritonSpec, site: Site) -> workload.Server:
+def server(name: str, spec: TritonSpec, site: Site) -> server_container.Server:
     """Return tritonserver, or its OpenAI frontend, on the repository in a ConfigMap. Raises
     TypeError for weights in a bucket.
     """
     mount = mounted_weights(name, spec, site)
     weights, key = f"{MODELS}/{name}", f"$({KEY_VARIABLE})"
-    image = workload.image_of(spec, site.target)
+    image = server_container.image_of(spec, site.target)
     # Policies see a variable of the container, but no file of the repository.
     trusted = {"TRUST_REMOTE_CODE": "1"} if spec.trust_remote_code else {}
-    made = workload.Server(
+    made = server_container.Server(
         image=image if spec.image is not None else in_build(image, spec.build),
         command=["tritonserver"],
         args=[*server_args(spec), *trace_args(name, site.tracing), *key_args(key)],

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from inferplan.components.kubernetes import core
 from inferplan.components.pod_parts import container_security, environment, no_device_variables
-from inferplan.components.serving import workload
+from inferplan.components.serving import server_container
 from inferplan.components.serving.demand import SIDECAR
 from inferplan.components.serving.vllm.payload.recipes import RESTORED
 from inferplan.components.serving.vllm.spec import RECIPE_VARIABLE, VllmSpec
@@ -29,8 +29,8 @@ _SIDECAR_ENVIRONMENT = {"HOME": CACHE, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def with_recipes(
-    server: workload.Server, spec: VllmSpec, weights: ModelMount | None
-) -> workload.Server:
+    server: server_container.Server, spec: VllmSpec, weights: ModelMount | None
+) -> server_container.Server:
     """Return `server` with the sidecar, which may write to the model's folder of compiled graphs;
     unchanged if the store has no such folder.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from inferplan.components.handles import Endpoint, EndpointProtocol, NodeTarget, SecretRef
 from inferplan.components.pod_parts import CA_FILE, ca_mount, ca_volume
-from inferplan.components.serving import groups, workload
+from inferplan.components.serving import groups, server_container
 from inferplan.components.serving.demand import demand_of
 from inferplan.components.serving.engine import Site, TraceSink, openai_endpoint
 from inferplan.components.serving.hardware import vendor_of
@@ -58,7 +58,7 @@ def endpoint(name: str, spec: VllmSpec, server_key: SecretRef) -> Endpoint:
     return replace(made, task=spec.task, protocols=(*made.protocols, *own))
 
 
-def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
+def server(name: str, spec: VllmSpec, site: Site) -> server_container.Server:
     """Return `vllm serve` on the mounted files, or on the bucket itself through the streaming
     loader.
     """
@@ -72,8 +72,8 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
         *_trace_args(site.tracing),
     ]
     keys = dict(zip(_KEYS, site.server_key_marks, strict=False))
-    made = workload.Server(
-        image=workload.image_of(spec, site.target),
+    made = server_container.Server(
+        image=server_container.image_of(spec, site.target),
         command=["vllm", "serve"],
         args=[*arguments, *_rank(spec, "0"), *_accepted(keys)],
         worker_args=[*arguments, *_rank(spec, groups.WORKER_INDEX), "--headless"],
@@ -96,7 +96,7 @@ def server(name: str, spec: VllmSpec, site: Site) -> workload.Server:
     return _with_usage_log(made) if spec.usage_log else made
 
 
-def _with_usage_log(server: workload.Server) -> workload.Server:
+def _with_usage_log(server: server_container.Server) -> server_container.Server:
     """Return `server` with its program started by ours, which is called vllm too: rules know an
     engine by the names of its programs.
     """

@@ -4,7 +4,6 @@ are not set.
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import StringConstraints, field_validator
@@ -23,42 +22,18 @@ from inferplan.components.serving.scaling_spec import (
 from inferplan.components.serving.traffic_spec import Batching
 from inferplan.components.serving.vllm import cpu, values
 from inferplan.components.serving.vllm.engine_args import (
-    DECIDED,
     MEMORY_SHARE,
-    VLLM_OPTIONS,
     VLLM_RESERVED_ENV,
     LoraName,
     VllmEngineArgs,
 )
 from inferplan.components.serving.vllm.gaudi import GaudiTuning, field_of
+from inferplan.components.serving.vllm.reserved_options import repeated
 from inferplan.components.spec import DnsLabel, FieldError, rule
 from inferplan.documents.errors import SpecError
 from inferplan.hardware.accelerators import Accelerator
 
 RECIPE_VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
-# Options that inferplan sets: others would contradict the Service, the probes, the mount or the
-# key.
-_OURS = (
-    *(
-        "--host",
-        "--port",
-        "--api-key",
-        "--served-model-name",
-        "--load-format",
-        "--shutdown-timeout",
-    ),
-    *(
-        "--root-path",
-        "--ssl-keyfile",
-        "--ssl-certfile",
-        "--config",
-        "--uds",
-        "--grpc",
-        "--no-enable-lora",
-        "--lora-modules",
-    ),
-    *("--node-rank", "-r", "--master-addr", "--master-port", "--headless"),
-)
 # vLLM takes larger steps on accelerators of 70 GiB and more, the A100 excepted
 # (EngineArgs.get_batch_defaults, 0.33.0).
 _LARGE_BYTES, _SMALL_STEPS = 70 << 30, "nvidia-a100"
@@ -311,43 +286,6 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
     @field_validator("extra_args")
     @classmethod
     def _extra_args_repeat_no_field(cls, arguments: list[str]) -> list[str]:
-        taken = [
-            f"{option} ({'' if option == meant else f'which is {meant}: '}{_reserved()[meant]})"
-            for option in (
-                each.partition("=")[0].replace("_", "-")
-                for each in arguments
-                if each.startswith("-")
-            )
-            if (meant := _meant(option, _reserved())) is not None
-        ]
-        if taken:
+        if taken := repeated(arguments):
             raise ValueError(f"{', '.join(taken)} is not allowed in extraArgs. Remove it")
         return arguments
-
-
-@cache
-def _reserved() -> dict[str, str]:
-    options = {**VLLM_OPTIONS, "nnodes": ("--nnodes", "-n")}
-    fields = {
-        spelling: f"use the field {to_camel(name)}"
-        for name, spellings in options.items()
-        for spelling in spellings
-    }
-    decided = {f"--{name.replace('_', '-')}": reason for name, reason in DECIDED.items()}
-    return {**fields, **dict.fromkeys(_OURS, "inferplan sets it"), **decided}
-
-
-def _meant(option: str, reserved: Mapping[str, str]) -> str | None:
-    """Return the reserved option that vLLM takes `option` for: itself, the full name of an
-    abbreviation, or a letter joined to its value (-n2).
-    """
-    if option in reserved:
-        return option
-    if option.startswith(("--data-parallel-", "-dp")):
-        return "--data-parallel-size"
-    if (
-        option.strip("-")
-        and (full := next((each for each in reserved if each.startswith(option)), None)) is not None
-    ):
-        return full
-    return option[:2] if option[:2] in reserved else None
