@@ -7,7 +7,7 @@ from typing import Any
 
 from inferplan.documents.text import clean
 from inferplan.kube.disclosure.disclosure import disclosed, hidden_values, message
-from inferplan.kube.disclosure.texts import HIDDEN
+from inferplan.kube.disclosure.encodings import HIDDEN
 from inferplan.kube.paths import leaves
 
 

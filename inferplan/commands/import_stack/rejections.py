@@ -17,8 +17,8 @@ from inferplan.documents.text import clean
 from inferplan.documents.yaml_scalars import resolve
 from inferplan.errors import RequestError
 from inferplan.kube.disclosure.disclosure import disclosed
+from inferplan.kube.disclosure.encodings import HIDDEN, placeholder
 from inferplan.kube.disclosure.keys import is_secret
-from inferplan.kube.disclosure.texts import HIDDEN, placeholder
 from inferplan.kube.paths import MISSING, covers, order_of, value_at
 from inferplan.planning.new_stack import SEED_BYTES
 from inferplan.policies.subjects.secret_texts import reveals

@@ -15,7 +15,7 @@ from shlex import quote
 from typing import Any
 
 from inferplan.errors import RequestError
-from inferplan.kube.disclosure.texts import HIDDEN
+from inferplan.kube.disclosure.encodings import HIDDEN
 from inferplan.planning.own_verdict import with_own_verdict
 from inferplan.planning.speed import read_speed
 from inferplan.planning.violation_formats import read_rule

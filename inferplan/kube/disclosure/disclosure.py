@@ -15,9 +15,9 @@ from importlib.resources import files
 from typing import Any, Final
 
 from inferplan.kube.disclosure import texts
+from inferplan.kube.disclosure.encodings import placeholder
 from inferplan.kube.disclosure.forms import is_name, unknown_characters
 from inferplan.kube.disclosure.keys import Place, is_secret, place_of
-from inferplan.kube.disclosure.texts import placeholder
 from inferplan.kube.marks import OUTPUT, SIGNATURE, UNKNOWN_TEXT
 from inferplan.kube.paths import MISSING, leaves, parse, text_of
 from inferplan.tables import table

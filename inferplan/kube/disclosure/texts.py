@@ -2,16 +2,19 @@
 options, quotes and words.
 """
 
-import base64
-import binascii
 import json
 import re
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
+from inferplan.kube.disclosure.encodings import (
+    decoded,
+    document_in,
+    placeholder,
+    shown_url,
+    unarmoured,
+)
 from inferplan.kube.disclosure.forms import (
     is_harmless,
     is_name,
@@ -20,6 +23,7 @@ from inferplan.kube.disclosure.forms import (
     unknown_characters,
 )
 from inferplan.kube.disclosure.keys import Place, is_secret, place_of
+from inferplan.kube.disclosure.shipped import engine_options, shipped_lines
 from inferplan.tables import table
 
 _TABLE: Final = table("kube/disclosure/places.toml")
@@ -31,19 +35,11 @@ _TOKEN: Final = re.compile(_TABLE["tokens"]["token"], re.VERBOSE)
 _LINE: Final = re.compile(_TABLE["tokens"]["line"], re.VERBOSE)
 _BEFORE_COMMIT: Final = ("at", "commit", "revision", "--revision")
 _STRUCTURE: Final = re.compile(r"[=;|{}<>\n\t$]|://|(^|\s)--?\w|:\s|\w:\S")
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
-_ARMOUR: Final = re.compile(
-    r"-----BEGIN (?!CERTIFICATE|PUBLIC|RSA PUBLIC|EC PUBLIC|PGP PUBLIC)[^\n]*?(-----END [A-Z0-9"
-    r" ]+-----|\Z)",
-    re.DOTALL,
-)
 # A user with a password, a parameter of a URL, or a sentence: none belongs into a name.
 _CREDENTIALS: Final = re.compile(
     r"://[^/\s]*@|^[^/@\s]+:[^/@\s]+@(?!sha)|[?&][\w-]+=[^&]{6}|\s\S+\s\S+\s"
 )
-_MOST_BYTES: Final = 2**20
 _DEEPEST: Final = 6
-_GZIP: Final = 31
 # Neighbouring words may be pieces of one secret, so their unknown characters are added.
 _MOST_UNKNOWN, _MOST_NEIGHBOURS = 5, 6
 _LONGEST_KEY: Final = 7
@@ -51,15 +47,6 @@ _LONGEST_NUMBER: Final = 9
 Walk = Callable[[Any, int], Any]
 Names = Collection[str] | None
 """Names that a sentence for people may contain; None for a text that is not such a sentence."""
-
-
-HIDDEN: Final = "(hidden, "
-"""The beginning of every placeholder."""
-
-
-def placeholder(length: int, *, changed: bool = False) -> str:
-    """The text in place of a hidden value."""
-    return f"{HIDDEN}{length:,} characters{', changed' if changed else ''})"
 
 
 @lru_cache(maxsize=65536)
@@ -97,7 +84,7 @@ def sentence(text: str, hidden: Iterable[str], names: Collection[str], walk: Wal
     for each in sorted(hidden, key=len, reverse=True):
         text = text.replace(each, placeholder(len(each)))
     lines: list[str] = []
-    for line in _unarmoured(text).split("\n"):
+    for line in unarmoured(text).split("\n"):
         # A hidden word at the end of a line may have another half in the next one.
         neighbours = _MOST_NEIGHBOURS if lines and lines[-1].endswith("characters)") else 0
         lines.append(_inline(line, walk, 0, names=names, neighbours=neighbours))
@@ -107,81 +94,24 @@ def sentence(text: str, hidden: Iterable[str], names: Collection[str], walk: Wal
 def _opened(text: str, walk: Walk, depth: int, *, names: Names = None) -> str:
     if depth > _DEEPEST:
         return placeholder(len(text))
-    if (document := _document(text)) is not None:
+    if (document := document_in(text)) is not None:
         opened = walk(document, depth + 1)
         return text if opened == document else json.dumps(opened, ensure_ascii=False)
-    if (inner := _decoded(text)) is not None:
+    if (inner := decoded(text)) is not None:
         opened = _opened(inner, walk, depth + 1)
         return text if opened == inner else opened
     if (url := parts_of_url(text)) is not None:
-        return _url(url)
+        return shown_url(url)
     if names is None and not _STRUCTURE.search(text.strip()):
         return placeholder(len(text))
-    return "\n".join(_lines(_unarmoured(text), walk, depth, names=names))
-
-
-def _document(text: str) -> Any:
-    if text.lstrip()[:1] not in ("{", "[", '"'):
-        return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict | list | str) else None
-
-
-def _decoded(text: str) -> str | None:
-    """The text that `text` holds in base64, also packed by gzip; None if it holds none."""
-    packed = "".join(text.split())
-    if not _BASE64.fullmatch(packed):
-        return None
-    try:
-        content = base64.b64decode(
-            packed.replace("-", "+").replace("_", "/") + "=" * (-len(packed) % 4)
-        )
-        if content[:2] == b"\x1f\x8b":
-            content = zlib.decompressobj(_GZIP).decompress(content, _MOST_BYTES)
-        inner = content.decode()
-    except (binascii.Error, zlib.error, UnicodeDecodeError):
-        return None
-    return (
-        inner if inner and all(each.isprintable() or each in "\r\n\t" for each in inner) else None
-    )
-
-
-def _url(parts: tuple[str, str, str, str, str]) -> str:
-    scheme, authority, path, query, fragment = parts
-    user, at, host = authority.rpartition("@")
-    user = placeholder(len(user)) if at else ""
-    host = host if is_harmless(host) or is_readable(host) else placeholder(len(host))
-    segments = (
-        path
-        if is_harmless(path)
-        else "/".join(
-            each if is_harmless(each) else placeholder(len(each)) for each in path.split("/")
-        )
-    )
-    values = [_parameter(each) for each in query.removeprefix("?").split("&")] if query else []
-    end = fragment if is_harmless(fragment[1:]) else f"#{placeholder(len(fragment) - 1)}"
-    return f"{scheme}{user}{at}{host}{segments}{'?' if query else ''}{'&'.join(values)}{end if fragment else ''}"
-
-
-def _parameter(text: str) -> str:
-    key, equals, value = text.partition("=")
-    if not equals:
-        return key if is_harmless(key) else placeholder(len(key))
-    return f"{key if is_harmless(key) else placeholder(len(key))}={value if not is_secret(key) and is_harmless(value) else placeholder(len(value))}"
-
-
-def _unarmoured(text: str) -> str:
-    return _ARMOUR.sub(lambda match: placeholder(len(match[0])), text)
+    return "\n".join(_lines(unarmoured(text), walk, depth, names=names))
 
 
 def _lines(text: str, walk: Walk, depth: int, *, names: Names = None) -> Iterator[str]:
     """Each line of `text`; what is indented below the key of a secret is a part of the secret."""
     block: int | None = None
     for line in text.split("\n"):
-        if line in _shipped_lines():
+        if line in shipped_lines():
             yield line
             continue
         indent = len(line) - len(line.lstrip())
@@ -235,7 +165,7 @@ def _value(text: str, key: str, walk: Walk, depth: int, *, names: Names = None) 
         return _quoted(text, key, place, walk, depth)
     return (
         _opened(text, walk, depth + 1)
-        if _document(text) is not None
+        if document_in(text) is not None
         else _inline(text, walk, depth, names=names)
     )
 
@@ -268,44 +198,15 @@ def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, neighbour
             parts.append(_quoted(text, previous, Place.SECRET, walk, depth))
         elif kind == "url":
             parts.append(
-                text if is_harmless(text) else _url(parts_of_url(text) or ("", "", text, "", ""))
+                text
+                if is_harmless(text)
+                else shown_url(parts_of_url(text) or ("", "", text, "", ""))
             )
         elif kind == "pair":
-            key, separator, value = match["key"], match["separator"], match["content"] or ""
-            place = place_of(key.strip("\"'").lstrip("-"))
-            if names is not None and place is Place.SECRET and unknown_characters(value) == 0:
-                place = Place.SENTENCE
-            if (
-                names is not None
-                and place not in (Place.SECRET, Place.IDENTIFIES, Place.DIGEST)
-                and value
-            ):
-                opened = (
-                    _inline(value, walk, depth, names=names)
-                    if value[0] not in "\"'"
-                    else _phrase(value, walk, depth, names)
-                )
-            else:
-                opened = _quoted(value, key, place, walk, depth) if value else ""
-            parts.append(f"{_key(key)}{separator}{opened}")
-            text = key if not value else ""
+            parts.append(_pair(match, walk, depth, names))
+            text = "" if match["content"] else match["key"]
         elif kind == "quoted":
-            inner = text[1:-1]
-            whole = (
-                is_harmless(inner)
-                or is_readable(inner, most=_MOST_NEIGHBOURS)
-                or (names is not None and inner in names)
-            )
-            is_phrase = names is not None and re.search(r"\s", inner)
-            parts.append(
-                text
-                if whole
-                else (
-                    _phrase(text, walk, depth, names)
-                    if is_phrase
-                    else f"{text[0]}{_opened(inner, walk, depth + 1)}{text[-1]}"
-                )
-            )
+            parts.append(_in_quotes(text, walk, depth, names))
         else:
             is_number = text.isdigit() and len(text) <= (
                 _LONGEST_NUMBER if names is None else _LONGEST_KEY
@@ -324,6 +225,37 @@ def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, neighbour
             parts.append(text if public else placeholder(len(text)))
         previous = text
     return "".join(parts)
+
+
+def _pair(match: re.Match[str], walk: Walk, depth: int, names: Names) -> str:
+    """A key with its value."""
+    key, separator, value = match["key"], match["separator"], match["content"] or ""
+    if not value:
+        return f"{_key(key)}{separator}"
+    place = place_of(key.strip("\"'").lstrip("-"))
+    if names is not None and place is Place.SECRET and unknown_characters(value) == 0:
+        place = Place.SENTENCE
+    if names is None or place in (Place.SECRET, Place.IDENTIFIES, Place.DIGEST):
+        opened = _quoted(value, key, place, walk, depth)
+    elif value[0] in "\"'":
+        opened = _phrase(value, walk, depth, names)
+    else:
+        opened = _inline(value, walk, depth, names=names)
+    return f"{_key(key)}{separator}{opened}"
+
+
+def _in_quotes(text: str, walk: Walk, depth: int, names: Names) -> str:
+    """A text with its quotes."""
+    inner = text[1:-1]
+    if (
+        is_harmless(inner)
+        or is_readable(inner, most=_MOST_NEIGHBOURS)
+        or (names is not None and inner in names)
+    ):
+        return text
+    if names is not None and re.search(r"\s", inner):
+        return _phrase(text, walk, depth, names)
+    return f"{text[0]}{_opened(inner, walk, depth + 1)}{text[-1]}"
 
 
 def _phrase(text: str, walk: Walk, depth: int, names: Names) -> str:
@@ -374,28 +306,3 @@ def _option(name: str) -> Place:
     if place is not Place.SECRET and _MODELS.fullmatch(name.replace("_", "-")):
         return Place.IDENTIFIES
     return Place.NAMED if place is Place.OPEN and name in engine_options() else place
-
-
-@lru_cache(maxsize=1)
-def engine_options() -> frozenset[str]:
-    """The options of the engines' own tables."""
-    return frozenset(
-        each for text in _shipped("options") for each in text.split() if each.startswith("--")
-    )
-
-
-@lru_cache(maxsize=1)
-def _shipped_lines() -> frozenset[str]:
-    """The lines of the programs and files that this package ships and a stack copies into its
-    objects.
-    """
-    return frozenset(line for text in _shipped("files") for line in text.split("\n"))
-
-
-def _shipped(kind: str) -> Iterator[str]:
-    root = Path(__file__).parents[2]
-    return (
-        path.read_text(encoding="utf-8")
-        for pattern in _TABLE["programs"][kind]
-        for path in sorted(root.glob(pattern))
-    )

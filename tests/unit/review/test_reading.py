@@ -9,7 +9,7 @@ import json
 import pytest
 
 from inferplan.kube.disclosure.disclosure import message
-from inferplan.kube.disclosure.texts import HIDDEN
+from inferplan.kube.disclosure.encodings import HIDDEN
 from inferplan.review.rendering import html as page
 from inferplan.review.rendering.markdown import render
 from inferplan.review.report import as_json, make_report

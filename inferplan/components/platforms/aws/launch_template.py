@@ -18,7 +18,7 @@ from pulumi_aws import ec2
 from inferplan.components.fields import present
 from inferplan.components.handles import NodeTarget
 from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
-from inferplan.components.platforms.aws.pool_fields import SMALLEST_ROOT
+from inferplan.components.platforms.aws.pool_parts import SMALLEST_ROOT
 from inferplan.components.platforms.aws.pool_spec import EksPool
 from inferplan.documents.templates import template
 from inferplan.kube.names import POOL_LABEL

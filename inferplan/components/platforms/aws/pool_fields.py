@@ -26,12 +26,10 @@ from inferplan.hardware.machines import Capacity, Machine
 from inferplan.kube.quantity import bytes_of
 
 NodeKind = Literal["autoMode", "nodeGroup"]
-_GI = 2**30
 GPU_LABEL = "k8s.amazonaws.com/accelerator"
 # "EKS Auto Mode supported instance reference", read 2026-11: the limit is applied after the usual
 # number of an instance type.
 MOST_PODS = 110
-SMALLEST_ROOT = 100 * _GI  # where its size is left to us: system, kubelet, one image
 
 
 class EksPoolFields(Pool):
@@ -321,7 +319,7 @@ class EksPoolFields(Pool):
             ephemeral_storage_bytes=(
                 min(each.ephemeral_storage_bytes for each in offers)
                 if self.local_cache
-                else self._root_for_pods()
+                else self.root_volume.bytes_for_pods
             ),
         )
 
@@ -342,11 +340,6 @@ class EksPoolFields(Pool):
                 whole.ephemeral_storage_bytes, offered.ephemeral_storage_bytes
             ),
         )
-
-    def _root_for_pods(self) -> int:
-        # The kubelet reserves a tenth of the disk and 1 GiB, as in `machines.allocatable`.
-        size = SMALLEST_ROOT if self.root_volume.size is None else bytes_of(self.root_volume.size)
-        return size - size // 10 - _GI
 
     @property
     def update_strategy(self) -> str:

@@ -113,6 +113,9 @@ EbsBlockDevice; EBS user guide, "Amazon EBS volume types"; read 2026-11).
 """
 
 
+SMALLEST_ROOT = 100 * 2**30  # where its size is left to us: system, kubelet, one image
+
+
 class RootVolume(Spec):
     """The encrypted EBS volume that a node boots from and, without localCache, keeps images and
     logs on.
@@ -128,6 +131,14 @@ class RootVolume(Spec):
     """I/O operations per second, which io1 and io2 need. Default: 3,000 with gp3."""
     throughput: Annotated[int, Field(ge=125, le=2_000)] | None = None
     """Throughput of a gp3 volume in MiB/s. Default: 125."""
+
+    @property
+    def bytes_for_pods(self) -> int:
+        """The bytes that pods may use; the kubelet reserves a tenth of the disk and 1 GiB, as in
+        `machines.allocatable`.
+        """
+        size = SMALLEST_ROOT if self.size is None else bytes_of(self.size)
+        return size - size // 10 - 2**30
 
     @rule
     def _check_performance(self) -> Iterator[FieldError]:
