@@ -13,8 +13,13 @@ from inferplan.policies.engine.registry import rules_for, stack_rules
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Edit, Level, Rule, State
 from inferplan.policies.engine.settings import Exemption, Settings
+from inferplan.policies.subjects.scripts import spelled_out
 
 _NAMED_BY_CONTENT = frozenset({"ConfigMap", "Job", "PersistentVolume", "PersistentVolumeClaim"})
+# A script's words have no place of their own in the arguments.
+_ARGUMENT = re.compile(r"(?<=\.args)\[[0-9]+\]$")
+# This rule reports problems of scripts at the scripts themselves.
+_AT_FILES = "pod-restrict-mounted-files"
 _CONTENT_KEY = re.compile(r"-[0-9a-f]{10}(-r[0-9]+)?$")
 
 
@@ -87,11 +92,51 @@ def evaluate_resource(
 
 def evaluate_stack(stack: Stack, settings: Settings, levels: Collection[Level]) -> list[Outcome]:
     """The outcomes of the stack rules of `levels`, in the order of their ids, each followed by the
-    fields that the rule could not read.
+    fields that the rule could not read; then what all rules find in scripts that containers run.
     """
+    outcomes = _of_stack_rules(stack, settings, levels)
+    return [*outcomes, *_of_scripts(stack, outcomes, settings, levels)]
+
+
+def _of_scripts(
+    stack: Stack, known: list[Outcome], settings: Settings, levels: Collection[Level]
+) -> Iterator[Outcome]:
+    """The violations that appear once containers name the commands of their scripts. The problems
+    in `known` are not repeated.
+    """
+    spelled = spelled_out(stack)
+    if not spelled:
+        return
+    originals = [each for each in stack if each.urn in spelled]
+    before = [
+        *known,
+        *(each for one in originals for each in evaluate_resource(one, settings, levels)),
+    ]
+    told = {(each.rule.id, each.urn, each.problem) for each in before}
+    at_files = {each.problem for each in known if each.rule.id == _AT_FILES}
+    other = stack.with_resources({urn: each.resource for urn, each in spelled.items()})
+    after = (
+        each
+        for one in spelled.values()
+        for each in evaluate_resource(one.resource, settings, levels)
+    )
+    for each in (*after, *_of_stack_rules(other, settings, levels, {_AT_FILES})):
+        if (
+            each.state is State.VIOLATION
+            and each.problem not in at_files
+            and (each.rule.id, each.urn, each.problem) not in told
+        ):
+            files = ", ".join(spelled[each.urn].files) if each.urn in spelled else ""
+            problem = f"{each.problem} (as {files} runs it)" if files else each.problem
+            yield each._replace(path=_ARGUMENT.sub("", each.path), problem=problem)
+
+
+def _of_stack_rules(
+    stack: Stack, settings: Settings, levels: Collection[Level], without: Collection[str] = ()
+) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for rule in stack_rules():
-        if settings.level(rule) in levels:
+        if settings.level(rule) in levels and rule.id not in without:
             view = stack.for_rule()
             of_rule = list(_outcomes(rule, "", lambda view=view: (view,), settings))
             outcomes += _unique(

@@ -152,6 +152,11 @@ class Stack:
         view.unreadable = Unreadable()
         return view
 
+    def with_resources(self, others: Mapping[str, Resource]) -> Stack:
+        """The same stack with other resources in the place of those with their URNs."""
+        resources = (others.get(each.urn, each) for each in self.resources)
+        return Stack(self.name, resources, outputs=self._outputs)
+
     def __iter__(self) -> Iterator[Resource]:
         return iter(self.resources)
 

@@ -1,5 +1,5 @@
-"""Files of ConfigMaps that containers run, read as options, or take variables from: each is judged as
-if its content were in the container.
+"""Files of ConfigMaps and Secrets that containers run, read as options, or take variables from: each
+is judged as if its content were in the container.
 """
 
 import re
@@ -13,7 +13,13 @@ from inferplan.policies.rules.engines import (
     model_disallow_pickle,
     model_disallow_trust_remote_code,
 )
-from inferplan.policies.subjects.mounted import as_run, files_of, maps_named, mounts_map, with_raw
+from inferplan.policies.subjects.mounted import (
+    as_run,
+    files_of,
+    mounts_map,
+    variables_of,
+    with_raw,
+)
 from inferplan.policies.subjects.pods import PODS, Container, PodTemplate
 from inferplan.policies.subjects.serving import engine_of
 
@@ -48,8 +54,8 @@ def _of_files(
     read = set()
     for file in files_of(stack, pod):
         read.add(file.path)
-        if not file.language and _TRUSTS.search(_COMMENTS.sub("", file.text)):
-            yield violation(file.field, "lets the model's files run as code")
+        if not (file.closed or file.language) and _TRUSTS.search(_COMMENTS.sub("", file.text)):
+            yield violation(file.content.field, "lets the model's files run as code")
         elif (container := as_run(file)) is not None:
             context = (file.language,) if file.language else tuple(container.words)
             key = (*context, file.text, container.at("image").text())
@@ -58,7 +64,7 @@ def _of_files(
             known = {*_problems(file.container, parameters)} if judged[key] else ()
             for problem in judged[key]:
                 if problem not in known:
-                    yield violation(file.field, problem)
+                    yield violation(file.content.field, problem)
     for container in pod.containers:
         options = container.option("--config") or ""
         if (
@@ -72,19 +78,19 @@ def _of_files(
 
 
 def _of_variables(stack: Stack, container: Container, parameters: Parameters) -> Violations:
-    for source in container.at("envFrom").each():
-        reference = source.at("configMapRef")
-        maps = [] if reference.absent else maps_named(stack, container.pod, reference)
-        if not (reference.absent or maps) and engine_of(container) in ("vllm", "triton"):
-            yield violation(source, "sets variables that no rule can read")
-        known = {*_problems(container, parameters)}
-        for name, field in (pair for each in maps for pair in each.at("data").entries()):
-            variable = {"name": source.at("prefix").text() + name, "value": field.text()}
-            raw = dict(container.field.value)
-            changed = with_raw(container, raw | {"env": [*raw.get("env", ()), variable]})
-            for problem in dict.fromkeys(_problems(changed, parameters)):
-                if problem not in known:
-                    yield violation(field, problem)
+    known = None
+    for name, text, source in variables_of(stack, container):
+        if text is None:
+            if engine_of(container) in ("vllm", "triton"):
+                yield violation(source, "sets variables that no rule can read")
+            continue
+        known = {*_problems(container, parameters)} if known is None else known
+        raw = dict(container.field.value)
+        others = [each for each in raw.get("env", ()) if each.get("name") != name]
+        changed = with_raw(container, raw | {"env": [*others, {"name": name, "value": text.text}]})
+        for problem in dict.fromkeys(_problems(changed, parameters)):
+            if problem not in known:
+                yield violation(text.field, problem)
 
 
 def _problems(container: Container, parameters: Parameters) -> Iterator[str]:

@@ -64,7 +64,8 @@ def words_of(parts: Iterable[Field], environment: Mapping[str, Field]) -> tuple[
     script = _script_at(words)
     if script is None:
         return tuple(words)
-    return (*words[:script], *_split(words[script], environment), *words[script + 1 :])
+    split = split_script(words[script].field, words[script].text, environment)
+    return (*words[:script], *split, *words[script + 1 :])
 
 
 def _expanded(text: str, pattern: re.Pattern[str], environment: Mapping[str, Field]) -> str:
@@ -87,8 +88,9 @@ def _script_at(words: list[Word]) -> int | None:
     return None
 
 
-def _split(script: Word, environment: Mapping[str, Field]) -> Iterator[Word]:
-    text = _COMMENT.sub("", script.text.replace("\\\n", " "))
+def split_script(field: Field, text: str, environment: Mapping[str, Field]) -> Iterator[Word]:
+    """The words of the shell script `text` of a field."""
+    text = _COMMENT.sub("", text.replace("\\\n", " "))
     lexer = shlex.shlex(text, posix=True, punctuation_chars=_ENDS)
     lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
     try:
@@ -96,4 +98,4 @@ def _split(script: Word, environment: Mapping[str, Field]) -> Iterator[Word]:
     except ValueError:
         # An open quote: the script is invalid, or the quote is in a here-document.
         words = text.split()
-    return (Word(script.field, _expanded(each, _SHELL_REFERENCE, environment)) for each in words)
+    return (Word(field, _expanded(each, _SHELL_REFERENCE, environment)) for each in words)
