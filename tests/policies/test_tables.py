@@ -21,9 +21,20 @@ from tests.policies.analyzer import analyze, configure, pack
 from tests.policies.cases import PASS, REFUSED, UNJUDGED, keys_of, label, put, recording_of
 
 TABLES = {"aws_settings": "aws-restrict-settings", "object_settings": "object-restrict-settings"}
-ROWS = [(name, row) for name in TABLES for row in table(f"policies/rules/{name}.toml")["row"]]
+ROWS = [
+    (name, {"path": path, **{key: each for key, each in row.items() if key != "paths"}})
+    for name in TABLES
+    for row in table(f"policies/rules/{name}.toml")["row"]
+    for path in row.get("paths") or [row["path"]]
+]
 # A wrong and a right value for each pattern, by the beginning of the pattern.
 SAMPLES = {
+    "^http://(?!": ("http://id.acme.example/jwks", "https://id.acme.example/jwks"),
+    "^([0-9a-f]{40}": ("main", "0c5f2b1d9e8a7c6b5d4e3f2a1b0c9d8e7f6a5b4c"),
+    r"^(.*\{\{": ("main", "{{ .revision }}"),
+    r"^\^?\.[*+]'": (".*", "^team-.*$"),
+    '"privileged"': ('{"privileged": true}', '{"privileged": false}'),
+    '"image"': ('{"image": "acme/m:latest"}', '{"image": "registry.acme.example:5000/m:1.2"}'),
     "http://(?!": ("http://minio.acme.example:9000", "https://minio.acme.example:9000"),
     "^([0-9]{1,2}s|[12]": ("10s", "1h"),
     r"\*": ("*", "arn:aws:iam::210987654321:role/search"),

@@ -46,7 +46,12 @@ _SYSTEM_PATHS = re.compile(
     r"/+(\Z|(bin|boot|dev|etc|home|host|lib\w*|opt/cni|proc|root|run|sbin|sys|tmp|usr)(/|\Z)|var(/(lib(/(kubelet|docker|containerd|containers|etcd|rancher|cni|cloud)|\Z)|run|log)|\Z))"
 )
 _OWN_RULES = frozenset(
-    ["kubernetes:core:PersistentVolume", "kubernetes:apiextensions.k8s.io:CustomResourceDefinition"]
+    [
+        "kubernetes:core:PersistentVolume",
+        "kubernetes:apiextensions.k8s.io:CustomResourceDefinition",
+        "kubernetes:kyverno.io:ClusterPolicy",
+        "kubernetes:kyverno.io:Policy",
+    ]
 )
 
 
