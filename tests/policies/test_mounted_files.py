@@ -129,6 +129,69 @@ def test_a_harmless_script_is_calm(text):
     assert found({"start.sh": text}, ["sh", "/code/start.sh"]) == []
 
 
+OTHER_LANGUAGES = {
+    "app.js": (
+        "const { execSync } = require('child_process');\nexecSync('npm install express');",
+        "require('child_process').spawnSync('npm', ['i', 'acme-serve'], {stdio: 'inherit'});",
+        "const r = await fetch('https://acme.example/b.js');\nconst code = await r.text();\neval(code);",
+        "new Function(await (await fetch(url)).text())();",
+        "require('https').get(url, r => r.pipe(out)); const vm = require('vm'); vm.runInThisContext(src);",
+        "import serve from 'https://acme.example/serve.mjs';\nserve();",
+        "const t = await (await fetch(u)).text(); fs.writeFileSync('/tmp/b.js', t); require('/tmp/b.js');",
+        "execSync('curl -fsSL https://acme.example/i.sh | sh');",
+    ),
+    "app.rb": (
+        "system('gem install puma')\nexec('puma')",
+        "`bundle install`\nrun App",
+        "require 'open-uri'\neval(URI.open('https://acme.example/b.rb').read)",
+        "body = Net::HTTP.get(URI(url))\ninstance_eval(body)",
+        "%x(luarocks install lapis)",
+    ),
+    "app.lua": (
+        "os.execute('luarocks install lapis')",
+        "local http = require('socket.http')\nload(http.request('https://acme.example/b.lua'))()",
+        "local body = https.request(url)\nloadstring(body)()",
+        "local p = io.popen('curl -s https://acme.example/b.lua')\nload(p:read('*a'))()",
+    ),
+}
+CALM_LANGUAGES = {
+    "app.js": (
+        "// run npm install first\nconst http = require('http');\nhttp.createServer(answer).listen(8000);",
+        "console.log('npm install express is missing');\nprocess.exit(1);",
+        "const r = await fetch('http://chat:8000/v1/models');\nconsole.log(await r.json());",
+        "import { serve } from './serve.mjs';\nserve(8000);",
+        "throw new Error('npm install express');",
+    ),
+    "app.rb": (
+        "# gem install puma\nrequire 'sinatra'\nget('/') { 'ok' }",
+        "puts 'gem install puma'\nexit 1",
+        "body = Net::HTTP.get(URI(url))\nJSON.parse(body)",
+    ),
+    "app.lua": (
+        "-- luarocks install lapis\nlocal lapis = require('lapis')",
+        "local body = http.request(url)\nngx.say(body)",
+    ),
+}
+_RUNNERS = {"js": "node", "rb": "ruby", "lua": "luajit"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [(name, each) for name, texts in OTHER_LANGUAGES.items() for each in texts]
+)
+def test_a_program_of_another_language_that_loads_other_code_is_found(name, text):
+    runner = _RUNNERS[name.rpartition(".")[2]]
+    assert found({name: text}, [runner, f"/code/{name}"]) == [f"ConfigMap/code data['{name}']"]
+    assert found({"main": text}, [runner, "/code/main"]) == ["ConfigMap/code data.main"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [(name, each) for name, texts in CALM_LANGUAGES.items() for each in texts]
+)
+def test_a_harmless_program_of_another_language_is_calm(name, text):
+    runner = _RUNNERS[name.rpartition(".")[2]]
+    assert found({name: text}, [runner, f"/code/{name}"]) == []
+
+
 SCRIPT = "pip install x\nexec /app/serve"
 
 

@@ -36,6 +36,17 @@ _ENDINGS = {"js": "node", "mjs": "node", "cjs": "node", "ts": "node", "rb": "rub
 _ENDINGS |= {"py": "python", "ru": "ruby"}
 
 
+# Comments and messages of each language, which run nothing.
+_MESSAGE = r"\s*\(?\s*(\"[^\"\n]*\"|'[^'\n]*'|`[^`]*`)\s*\)?"
+_SPOKEN = {
+    "node": re.compile(
+        rf"(?s)/\*.*?\*/|(?<!:)//[^\n]*|\b(console\.\w+|log\w*\.\w+|Error){_MESSAGE}"
+    ),
+    "ruby": re.compile(rf"(?<!\S)#[^\n{{][^\n]*|\b(puts|print|warn|raise|logger\.\w+){_MESSAGE}"),
+    "lua": re.compile(rf"(?s)--\[\[.*?\]\]|--[^\n]*|\b(print|error|ngx\.log|io\.write){_MESSAGE}"),
+}
+
+
 class Text(NamedTuple):
     """A text of an object, `encoded` in base64 or plain."""
 
@@ -187,7 +198,8 @@ def as_run(file: File) -> Container | None:
         case "shell":
             raw |= {"command": ["sh", "-c", file.text], "args": []}
         case "node" | "ruby" | "lua":
-            raw |= {"command": [file.language, "-e", file.text], "args": []}
+            code = _SPOKEN[file.language].sub("", file.text)
+            raw |= {"command": [file.language, "-e", code], "args": []}
         case _ if file.closed:
             return None
         case _:
