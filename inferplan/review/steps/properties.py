@@ -108,6 +108,11 @@ class _Comparison:
         return tuple(leaves(veil(each, self.type)) for each in self.copies)
 
     @cached_property
+    def former(self) -> dict[str, Any]:
+        """Every value before the change, the unchanged ones too."""
+        return leaves(self.inputs[0])
+
+    @cached_property
     def remaining(self) -> dict[str, Any]:
         """Every value after the change, the unchanged ones too."""
         return leaves(self.inputs[1])
@@ -209,9 +214,16 @@ def _meets(rule: PropertyRule, sides: _Comparison, path: str) -> bool:
 
 
 def _is_harmless(row: Harmless, sides: _Comparison, path: str) -> bool:
-    """True if `row` covers the whole change; with `pick`, if what counts stays the same."""
-    if not row.path.fullmatch(path):
+    """True if `row` covers the whole change; with `pick`, if what counts stays the same; with a
+    `part`, if nothing of that part was there before.
+    """
+    match = row.path.fullmatch(path)
+    if match is None:
         return False
+    if part := match.groupdict().get("part"):
+        starts = (f"{part}.", f"{part}[")
+        if any(each == part or each.startswith(starts) for each in sides.former):
+            return False
     before, after = sides.values(path)
     if row.pick is not None and _picked(row, before) != _picked(row, after):
         return False
