@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
+from random import Random
+from string import ascii_lowercase
 from typing import Any
 
 import pytest
 
+from inferplan.kube.disclosure.forms import is_name
 from inferplan.kube.paths import Path as PropertyPath
 from inferplan.kube.paths import leaves, parse
 from inferplan.review.reading.reader import read_bytes
@@ -45,3 +48,20 @@ def test_a_look_alike_is_shown(type_, path, value):
         text = each if isinstance(each, str) and each[:1] not in "{[" else json.dumps(each)
         assert text.strip('\n"') in shown or json.dumps(each)[1:-1] in shown
     assert as_json(report)
+
+
+@pytest.mark.parametrize("letters", range(10, 15))
+def test_random_letters_are_rarely_taken_for_a_name(letters):
+    """A name of one word may have a part that is in no public word. Of random letters, fewer than 1
+    in 500 may pass for one.
+    """
+    random = Random(letters)  # noqa: S311 - the same letters in each run
+    texts = ("".join(random.choices(ascii_lowercase, k=letters)) for _ in range(5000))
+    assert sum(map(is_name, texts)) < 10
+
+
+@pytest.mark.parametrize(
+    "name", ["inference", "kubernetes", "borealis", "llamaserver", "preheating"]
+)
+def test_a_name_of_one_word_stays_visible(name):
+    assert is_name(name)

@@ -77,7 +77,7 @@ def _is_wordlike(text: str) -> bool:
     word = text.lower()
     # A long word may have one unusual sequence. In random letters, most are unusual.
     unusual = sum(word[at : at + 3] not in _sequences() for at in range(len(word) - 2))
-    return word.isalpha() and unusual <= len(word) // 10 and (len(word) > 2 or word == text)
+    return word.isalpha() and unusual <= len(word) // 14 and (len(word) > 2 or word == text)
 
 
 def is_readable(text: str, *, most: int = _MOST_UNKNOWN) -> bool:
