@@ -1,6 +1,7 @@
 """Measures a simulated cluster: the time to create, reuse, repair and delete it, and its memory."""
 
 import os
+import re
 import signal
 import statistics
 import tempfile
@@ -21,7 +22,9 @@ def resident_mebibytes(directory: Path) -> float:
     """Resident memory of all the cluster's processes, in MiB; shared pages are counted in each."""
     pids = [pid for each in running(directory).values() for pid in each]
     statuses = [Path(f"/proc/{pid}/status").read_text(encoding="ascii") for pid in pids]
-    return sum(int(status.partition("VmRSS:")[2].split()[0]) for status in statuses) / 1024
+    # A process that ends has no VmRSS any more.
+    found = (re.search(r"VmRSS:\s+([0-9]+)", status) for status in statuses)
+    return sum(int(each[1]) for each in found if each) / 1024
 
 
 def measure(rounds: int) -> Iterator[Result]:
