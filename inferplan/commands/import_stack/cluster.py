@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from inferplan.commands.import_stack.import_stack import Imported, import_stack
-from inferplan.commands.import_stack.servers import is_server
+from inferplan.commands.import_stack.recognition import is_server
 from inferplan.errors import RequestError
 from inferplan.tables import table
 from inferplan.workspace.kubectl import Kubectl

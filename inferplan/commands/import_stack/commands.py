@@ -76,11 +76,19 @@ def read_options(
     return options
 
 
-def take_weights(options: list[Option]) -> Option | None:
-    """Take the last option that names the weights, else the first word that belongs to no option."""
-    named = [each for each in options if each.name in _TABLE["weights"] and each.values] or [
-        each for each in options if not each.name
-    ][:1]
+def program_of(words: Iterable[str]) -> str:
+    """The words that start a server, of a command and of the scripts in it."""
+    commands = (each for word in words for each in (_commands(word) if " " in word else ([word],)))
+    return " ".join(each for command in commands for each in command if _SERVER.fullmatch(each))
+
+
+def take_weights(options: list[Option], *, by_name: bool = False) -> Option | None:
+    """Take the last option that names the weights, else the first word that belongs to no option
+    unless `by_name`.
+    """
+    named = [each for each in options if each.name in _TABLE["weights"] and each.values]
+    if not (named or by_name):
+        named = [each for each in options if not each.name][:1]
     if named:
         options.remove(named[-1])
     return named[-1] if named else None

@@ -21,7 +21,8 @@ from inferplan.hardware.accelerators import accelerators
 from inferplan.kube.names import free_name, label_of
 from inferplan.tables import table
 
-_FILES = re.compile(table("commands/import_stack/servers.toml")["commands"]["files"])
+_COMMANDS = table("commands/import_stack/servers.toml")["commands"]
+_FILES, _PROGRAMS = re.compile(_COMMANDS["files"]), re.compile(_COMMANDS["programs"])
 _NO_COMMIT = "0" * 40
 _NO_SERVER = (
     "There is no server in it that a stack can describe. Name values, a Deployment or an"
@@ -118,6 +119,8 @@ def _smaller(server: Server, model: dict[str, Any] | None) -> Iterator[str]:
     sizes = [
         model.get(key, 1) for key in ("tensorParallelSize", "pipelineParallelSize", "accelerators")
     ]
+    if "weights" in model and "applications" not in model and not server.accelerators:
+        yield f"{place}: the source requests no accelerators of this kind for it, and each replica has {math.prod(sizes)} here"
     if (
         math.prod(each for each in sizes if isinstance(each, int)) < server.accelerators
         and "applications" not in model
@@ -317,6 +320,10 @@ def _options(server: Server) -> dict[str, Any]:
         names_file = any(map(_FILES.match, (*each.values, *each.words)))
         if names_file and not each.reason and is_known(each.name):
             each.reason = "it names a file that the stack does not mount"
+        if any(map(_PROGRAMS.match, each.values)):
+            each.reason = (
+                "it needs a program and settings that the image of the stack does not have"
+            )
     return {field: _value(each) for field, each in chosen.items()}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic.alias_generators import to_snake
 
 from inferplan.commands.import_stack.commands import Option
 from inferplan.commands.import_stack.fields import Server
@@ -121,13 +122,19 @@ def _errors(text: str) -> list[SpecError]:
         secrets += [
             ("models", name, *below)
             for below, key, text in values
-            if _is_hidden(key, text) or reveals(text, code=True)
+            if (_is_hidden(key, text) and not model.offers(_option(key), text))
+            or reveals(text, code=True)
         ]
         unknown += [
             SpecError(("models", name, "extraArgs"), f"{each} (no option of {engine})")
             for each, engine in model.unknown_options()
         ]
     return [*(SpecError(each, _REVEALING) for each in secrets), *unknown]
+
+
+def _option(key: str) -> str:
+    """The option that a field is on the command line; an option is itself."""
+    return key if key.startswith("-") else f"--{to_snake(key)}".replace("_", "-")
 
 
 def _is_hidden(key: str, text: str) -> bool:

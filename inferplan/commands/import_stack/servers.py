@@ -22,6 +22,7 @@ from inferplan.commands.import_stack.fields import (
     loss_of,
     take,
 )
+from inferplan.commands.import_stack.recognition import container_of, engine_in, texts_of
 from inferplan.commands.import_stack.weights import find_content
 from inferplan.documents.yaml_tree import read_tree
 from inferplan.kube import paths
@@ -136,7 +137,7 @@ def _server(
     name: str, source: Source, body: dict[str, Any], row: dict[str, Any], resource: str
 ) -> Server | None:
     body = copy.deepcopy(body)
-    row = json.loads(json.dumps(row).replace("[*]", f"[{_container(body, row)}]"))
+    row = json.loads(json.dumps(row).replace("[*]", f"[{container_of(body, row)}]"))
     for old in row.get("renamed", ()):
         parent = mapping(body, *row["below"].split("."))
         if isinstance(parent.get(old), dict) and "model" not in parent:
@@ -145,12 +146,11 @@ def _server(
         str(value) for path in row["image"] if (value := value_at(body, parse(path))) is not MISSING
     ]
     words = [*_words(body, row, source.reject)]
-    text = " ".join([*images, *(word for _, word in words)]).lower()
-    engine = row.get("engine") or _engine(text)
+    name_of_engine = engine_in(*texts_of([word for _, word in words], " ".join(images)))
+    engine = row.get("engine") or _TABLE["engines"].get(name_of_engine)
     if not engine:
         return None
-    replaced = next((each for each in _TABLE["replaced"] if each in text), "")
-    other = _TABLE["replaced"].get(replaced, {"options": {}, "variables": {}})
+    other = _TABLE["replaced"].get(name_of_engine, {"options": {}, "variables": {}})
     words += _more_words(body, row, words, other["variables"])
     _take_known(body, row)
     server = Server(name=name, source=source, engine=engine)
@@ -161,8 +161,8 @@ def _server(
     }
     server.options += read_options(words, variables, source.leave)
     _rename(server.options, other["options"])
-    if replaced:
-        source.leave(("engine",), f"{replaced} is replaced: {loss_of('engine')['reason']}")
+    if name_of_engine in _TABLE["replaced"]:
+        source.leave(("engine",), f"{name_of_engine} is replaced: {loss_of('engine')['reason']}")
     find_content(server, body, row)
     if not server.version and (match := _VERSION.search(" ".join(images))):
         server.version = match[0]
@@ -197,35 +197,6 @@ def _rename(options: list[Option], names: Mapping[str, str]) -> None:
         new = names.get(each.name, each.name)
         each.words[0] = each.words[0].replace(each.name, new, 1)
         each.name = new
-
-
-def is_server(kind: str, body: dict[str, Any]) -> bool:
-    """True if an object may be a model server or its autoscaler: a Deployment if it names an engine
-    or requests accelerators.
-    """
-    names = " ".join(str(each) for _, each in leaves(body))
-    accelerated = any(vendor_of(str(key)) for path, _ in leaves(body) for key in path)
-    return kind != "Deployment" or accelerated or bool(_engine(names))
-
-
-def _engine(text: str) -> str:
-    return next((engine for word, engine in _TABLE["engines"].items() if word in text.lower()), "")
-
-
-def _container(body: dict[str, Any], row: dict[str, Any]) -> int:
-    """The index of the container that runs the server: by its image and command, else by the name
-    that KServe gives it.
-    """
-    containers = items_at(body, row.get("containers", ""))
-    texts = [
-        " ".join(str(each.get(key, "")) for key in ("image", "command", "args"))
-        for each in containers
-    ]
-    engines = (index for index, text in enumerate(texts) if _engine(text))
-    names = (
-        index for index, each in enumerate(containers) if each.get("name") in _TABLE["containers"]
-    )
-    return next(engines, next(names, 0))
 
 
 def _words(

@@ -17,6 +17,7 @@ from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.kube.paths import mapping, parse
 from inferplan.tables import table
 
+_STORAGE = table("commands/import_stack/servers.toml")["storage"]
 _ALIASES = table("commands/import_stack/servers.toml")["aliases"]
 _CLAIM_NAME = "[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?"
 _CLAIM = re.compile(rf"pvc://({_CLAIM_NAME})(?:/(.*))?")
@@ -38,8 +39,10 @@ def find_content(server: Server, body: dict[str, Any], row: dict[str, Any]) -> N
 
 def _find_model(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
     """Find the weights: a repository of a hub, or a claim with a path."""
+    below = ""
     if "model" in row and (uri := take(body, row["model"])):
         place, model, reason = parse(row["model"]), str(uri), ""
+        below = _below(server, in_claim=bool(_CLAIM.fullmatch(model)))
     elif option := take_weights(server.options):
         place, model, reason = option.path, option.values[0], option.reason
     else:
@@ -48,7 +51,7 @@ def _find_model(server: Server, body: dict[str, Any], row: dict[str, Any]) -> No
     if reason:
         server.source.reject(place, reason)
     elif match := _CLAIM.fullmatch(model):
-        server.claim, server.path = match[1], match[2] or ""
+        server.claim, server.path = match[1], f"{match[2] or ''}/{below}".strip("/")
     elif match := REPOSITORY.fullmatch(model):
         names = {short for short, name in _ALIASES.items() if name == "--revision"}
         options = [each for each in server.options if each.name in {"--revision", *names}]
@@ -60,6 +63,20 @@ def _find_model(server: Server, body: dict[str, Any], row: dict[str, Any]) -> No
         server.model, server.revision = match[1], match[2] or commit
     elif model and not _take_claim(server, model, body, row):
         server.source.reject(place, UNKNOWN_WEIGHTS)
+
+
+def _below(server: Server, *, in_claim: bool) -> str:
+    """The folder of the weights in the storage of KServe, by the option that names its place. An
+    option with another place, or with a folder of what is not a claim, stays.
+    """
+    option = take_weights(server.options, by_name=True)
+    place = option.values[0].rstrip("/") if option else _STORAGE
+    if place == _STORAGE:
+        return ""
+    if in_claim and place.startswith(f"{_STORAGE}/"):
+        return place.removeprefix(f"{_STORAGE}/")
+    server.options += [option] if option else []
+    return ""
 
 
 def _take_claim(server: Server, model: str, body: dict[str, Any], row: dict[str, Any]) -> bool:

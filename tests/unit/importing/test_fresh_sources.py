@@ -46,7 +46,7 @@ def has_argument(model: Any, argument: str) -> bool:
     name, _, value = argument.partition("=")
     field = name.removeprefix("--").replace("-", "_")
     extra = " ".join(model.extra_args).replace("=", " ")
-    return f"{name} {value}".strip() in extra or str(getattr(model, field, "")) == value
+    return f"{name} {value}".strip() in extra or str(getattr(model, field, "")) == (value or "True")
 
 
 @pytest.mark.parametrize(
