@@ -1,10 +1,11 @@
 """Continuous batching in formulas: speed and capacity of one replica from the times of its steps.
 
 An engine alternates steps that only decode with steps that also read a prompt. With `rate` requests
-per second, prompts take the share `rate * extra` of the time, so a token takes `decode / (1 - rate
-* extra)`; by Little's law `rate * (ttft + tokens * itl)` requests run at once. Prompts queue as in
-M/D/1, and requests wait for a slot when all are taken (Sakasegawa's formula). docs/prediction.md
-derives it.
+per second, prompts take the share `rate * delay` of the time, so a token takes `decode / (1 - rate
+* delay)`; by Little's law `rate * (ttft + tokens * itl)` requests run at once. Prompts queue as in
+M/D/1, and requests wait for a slot when all are taken (Sakasegawa's formula). `at` solves these
+equations for a rate, as plans need it, and `closed` for a number of clients, as load tests measure.
+The capacity is the rate of as many clients as there are slots.
 """
 
 import math
@@ -15,21 +16,29 @@ from statistics import NormalDist
 from inferplan.predict.library import Kernels
 
 _ROUNDS = 30
+_FULL = 0.92
+"""The share of the formula's throughput that a full engine reaches: slots are empty between two
+requests, and caches are full before all slots are taken. Fitted to the largest throughputs of
+tests/unit/predict/measurements.csv.
+"""
+_BUSIEST = 0.98
+"""The largest share of the time that prompts take in a formula that divides by the rest."""
 OVERHEAD = 0.020
 """Seconds of a request outside of the engine's steps: HTTP, tokenizer, scheduler. Fitted to load
-tests with 4 clients (docs/prediction.md).
+tests with 4 clients.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """The times of users of one replica, in seconds. `running` requests are served at once on
-    average.
+    """The times of users of one replica, in seconds, at `rate` requests per second. `running`
+    requests are served at once on average.
     """
 
     ttft: float
     itl: float
     running: float
+    rate: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,15 +82,35 @@ class Replica:
         """Seconds by which reading a prompt delays all other requests."""
         return max(self.prefill(running) - self._chunks(running) * self.decode(running), 0.0)
 
+    def _token(self, running: float, rate: float) -> float:
+        """Seconds between the tokens of a request, while prompts come at `rate` per second."""
+        return self.decode(running) / (1 - min(rate * self.delay(running), _BUSIEST))
+
     @cached_property
     def capacity(self) -> float:
         """The most requests per second, with every slot taken."""
-        slots = self.slots
-        return slots / (
-            max(self.answer - 1, 0) * self.decode(slots)
-            + slots * self.delay(slots)
-            + self.decode(slots)
-        )
+        return _FULL * self.closed(self.slots).rate
+
+    def closed(self, clients: int, requests: float = math.inf) -> Speed:
+        """The mean speed for `clients` that start at once and each send `requests`, one after the
+        other: the load of a benchmark.
+        """
+        running = min(clients, self.slots)
+        others = max(running - 1, 0)
+        prefill = self.prefill(others)
+        # The prompts of all clients arrive together once, and the last one waits for all others.
+        burst = others / 2 * prefill
+        rate = running / (prefill + self.answer * self.decode(running))
+        ttft = itl = 0.0
+        for _ in range(_ROUNDS):
+            load = min(rate * prefill, _BUSIEST)
+            queue = min(prefill * load / (2 * (1 - load)), burst)
+            first = prefill + self.decode(running) / 2 + queue + burst / requests
+            itl = self._token(running, rate)
+            hold = OVERHEAD + first + max(self.answer - 1, 0) * itl
+            rate = (rate + running / hold) / 2
+            ttft = OVERHEAD + first + (clients - running) / rate
+        return Speed(ttft=ttft, itl=itl, running=running, rate=rate)
 
     def at(self, rate: float, percentile: int) -> Speed | None:
         """The speed that `percentile` percent of the requests keep at `rate` requests per second;
@@ -91,8 +120,7 @@ class Replica:
             return None
         running, hold = 1.0, 0.0
         for _ in range(_ROUNDS):
-            busy = min(rate * self.delay(running), 0.98)
-            itl = self.decode(running) / (1 - busy)
+            itl = self._token(running, rate)
             hold = self.prefill(running) + max(self.answer - 1, 0) * itl
             running = (running + min(max(rate * hold, 0.0), float(self.slots))) / 2
         # Arrivals vary as in a Poisson process, and so does the number of requests that run.
@@ -100,15 +128,19 @@ class Replica:
             running + NormalDist().inv_cdf(percentile / 100) * math.sqrt(running), float(self.slots)
         )
         prefill, decode = self.prefill(running), self.decode(crowded)
-        load, full = min(rate * prefill, 0.98), rate / self.capacity
+        load, full = min(rate * prefill, _BUSIEST), rate / self.capacity
         wait = _tail(load, prefill / (2 * (1 - load)), percentile)
         wait += _tail(
             full ** (math.sqrt(2 * (self.slots + 1)) - 1),
             hold / (self.slots * (1 - full)),
             percentile,
         )
-        slowed = decode / (1 - min(rate * self.delay(crowded), 0.98))
-        return Speed(ttft=OVERHEAD + prefill + decode + wait, itl=slowed, running=running)
+        return Speed(
+            ttft=OVERHEAD + prefill + decode + wait,
+            itl=self._token(crowded, rate),
+            running=running,
+            rate=rate,
+        )
 
 
 def _tail(waiting: float, mean: float, percentile: int) -> float:

@@ -5,7 +5,7 @@ with its source or a reason.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +17,7 @@ from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import bytes_of
 from inferplan.predict.batches import Replica, Speed
 from inferplan.predict.library import MEASURE, Band, Memory, UnknownSpeedError, band_of, kernels
-from inferplan.predict.memory import memory_of, positions_of, tokens_of
+from inferplan.predict.memory import cache_of, layers_of, memory_of, positions_of, tokens_of
 from inferplan.predict.profiles import Measured, differences, key_of, load, measured
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class Forecast:
     `problems` are weights that do not fit and prompts that cannot be served; `reason` says why
     figures are missing, and what to do. `dollars` are for a million tokens, of prompts and answers
     together, at the traffic of the file. `doubt` says that the replicas may be overloaded, within the
-    error of the capacity.
+    error of the capacity, and `served` is the share of `tokens_per_second` that the least capacity
+    within that error serves.
     """
 
     model: str
@@ -72,6 +73,7 @@ class Forecast:
     utilization: float | None = None
     tokens_per_second: float | None = None
     dollars: Decimal | None = None
+    served: float = 1.0
     band: Band | None = None
     fatal: str = ""
     problems: tuple[str, ...] = ()
@@ -288,9 +290,13 @@ def replica_of(
             f"State quantization, or correct weights.size. {MEASURE}",
         )
     if not memory.per_token:
-        raise UnknownSpeedError(f"the library knows no KV cache of {steps.model}", MEASURE)
+        # The library counts no cache of layers that differ from one another.
+        memory = replace(memory, per_token=cache_of(steps.model, batching))
     tokens = tokens_of(memory, batching)
-    own = traffic.input_tokens - traffic.cached_tokens + traffic.output_tokens // 2
+    # TensorRT-LLM reserves the whole answer (GUARANTEED_NO_EVICT, the default of its LLM API), others
+    # take blocks as answers grow.
+    answer = traffic.output_tokens // (1 if steps.framework == "trtllm" else 2)
+    own = traffic.input_tokens - traffic.cached_tokens + answer
     slots = max(1, min((tokens - traffic.cached_tokens) // max(own, 1), batching["maxSequences"]))
     limits = {"slots": slots, "tokens_per_step": batching["maxTokensPerStep"]}
     lengths = {
@@ -306,20 +312,34 @@ def _predicted(
 ) -> Forecast:
     replica, memory, tokens = replica_of(model, pool, traffic)
     longest = traffic.input_tokens + traffic.output_tokens
-    facts = {**facts, "source": "predicted", "basis": replica.steps.basis, "memory": memory}
+    image = mapping(model, "batching").get("image")
+    basis = f"{replica.steps.basis}; the image is {image}" if image else replica.steps.basis
+    facts = {**facts, "source": "predicted", "basis": basis, "memory": memory}
     fatal, problems = _fit(memory, tokens, model, longest)
     if fatal:
         return Forecast(**facts, traffic=traffic, sequences=0, fatal=fatal)
     figures = _figures(replica, model, pool, traffic, facts)
-    band = band_of(replica.steps.framework, replica.steps.system)
-    used, doubt = figures["utilization"], ""
-    if used < 1 <= used * (1 + band.capacity):
-        doubt = (
-            f"utilization is {used:.0%}, and the predicted capacity errs by up to"
-            f" {band.capacity:.0%}: the replicas may be overloaded. Add one, or measure it"
-        )
+    steps = replica.steps
+    band = band_of(steps.framework, steps.system, layers_of(steps.model))
+    used = figures["utilization"]
     return Forecast(
-        **facts, **figures, sequences=replica.slots, band=band, problems=problems, doubt=doubt
+        **facts,
+        **figures,
+        sequences=replica.slots,
+        band=band,
+        problems=problems,
+        doubt=_doubt(used, band),
+        served=max(1.0, used) / max(1.0, used * (1 + band.capacity)),
+    )
+
+
+def _doubt(used: float, band: Band) -> str:
+    """The sentence on a utilization that is 100% within the error of the capacity."""
+    if not used * (1 - band.capacity) < 1 <= used * (1 + band.capacity):
+        return ""
+    return (
+        f"utilization is {used:.0%}, and the predicted capacity errs by up to"
+        f" {band.capacity:.0%}: the replicas may be overloaded. Add one, or measure it"
     )
 
 

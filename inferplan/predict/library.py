@@ -27,6 +27,9 @@ INSTALL = "Install inferplan's wheel with the extra predict: inferplan docs inst
 # Endings and beginnings of names of the same layers: instruction tuning changes no size.
 _SAME_LAYERS = re.compile(r"^meta-|-(instruct|it|chat|base|hf)(?=-|$)")
 
+# Seconds of a step outside of its kernels: scheduling, sampling, launches. Fitted to the published
+# load tests of tests/unit/predict/measurements.csv; that of other engines vanishes in their spread.
+_OUTSIDE_KERNELS = {"vllm": 0.0004}
 # Activations of a token in widths of the model, by the largest tensor parallel size: the library's
 # default for dense models.
 _ACTIVATIONS = ((1, 10), (2, 6), (64, 5))
@@ -77,9 +80,9 @@ def known_models() -> tuple[str, ...]:
     )
 
 
-def library_model(name: str) -> tuple[str, str | None]:
-    """The library's name of the model `name`, and the quantization that the name implies. Raises
-    UnknownSpeedError.
+def library_model(name: str) -> tuple[str, str | None, str | None]:
+    """The library's name of the model `name`, and the quantizations of weights and cache that the
+    name implies. Raises UnknownSpeedError.
     """
     aliases = {_key(alias): target for alias, target in tables()["aliases"].items()}
     by_key = {_key(each): each for each in reversed(known_models())} | aliases
@@ -98,8 +101,9 @@ def library_model(name: str) -> tuple[str, str | None]:
             f"Set traffic.model to the published model with the same layers{example}, or measure it"
             " (inferplan docs prediction)",
         )
-    model, _, quantization = match.partition(" ")
-    return model, quantization or None
+    model, *quantizations = match.split()
+    weights, cache_type = quantizations or (None, None)
+    return model, weights, cache_type
 
 
 def _key(name: str) -> str:
@@ -130,7 +134,7 @@ class Kernels:
         cache_type: str | None = None,
     ) -> None:
         self.framework, self.system = framework, _listed("systems", accelerator)
-        self.model, implied = library_model(model)
+        self.model, weights, cached = library_model(model)
         self._subject = f"{self.model} on {accelerator} with {framework}"
         size = tensor_parallel_size
         self._parallel = {
@@ -142,8 +146,8 @@ class Kernels:
         self._quantized = {
             name: None if value is None else _listed(name, value)
             for name, value in (
-                ("gemm_quant_mode", quantization or implied),
-                ("kvcache_quant_mode", cache_type),
+                ("gemm_quant_mode", quantization or weights),
+                ("kvcache_quant_mode", cache_type or cached),
             )
         }
         self._seconds = cache(self._measured)
@@ -177,7 +181,9 @@ class Kernels:
     @property
     def basis(self) -> str:
         """The library, its version, and its data set."""
-        return f"aiconfigurator {_version()}, {self.framework} {self.data} on {self.system}"
+        return (
+            f"aiconfigurator {_version()}, kernels of {self.framework} {self.data} on {self.system}"
+        )
 
     def prefill(self, new: int, cached: int, batch: int, context: int, answer: int) -> float:
         """The step that reads `new` tokens of a prompt while `batch` requests get a token each."""
@@ -195,7 +201,7 @@ class Kernels:
             raise UnknownSpeedError(
                 f"aiconfigurator estimates this step ({tier}) and has not measured it", MEASURE
             )
-        return milliseconds / 1000
+        return milliseconds / 1000 + _OUTSIDE_KERNELS.get(self.framework, 0.0)
 
     def memory(self, tokens_per_step: int) -> Memory:
         return self._call(self._memory, tokens_per_step)
@@ -261,18 +267,23 @@ kernels = cache(Kernels)
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """Relative errors that 80% of `comparisons` measurements kept; `exact` is False if none was on
-    this accelerator. `capacity` is that of the largest throughput.
+    """Relative errors that 90% of `comparisons` measurements kept; `exact` is False if none was on
+    this accelerator. `ttft` and `itl` are of means, those of a percentile have their own;
+    `capacity` is that of the largest throughput.
     """
 
     ttft: float
     itl: float
     capacity: float
+    percentile_ttft: float
+    percentile_itl: float
     comparisons: int
     exact: bool
 
 
-def band_of(framework: str, system: str) -> Band:
-    """The band of `framework` on `system`, of all comparisons if too few were made there."""
-    bands, name = table("predict/data/bands.toml")["bands"], f"{framework}-{system}"
-    return Band(**bands.get(name, bands["all"]), exact=name in bands)
+def band_of(framework: str, system: str, layers: str) -> Band:
+    """The band of models with `layers` ("dense" or "experts") under `framework` on `system`, of all
+    such models if too few comparisons were made there.
+    """
+    bands, name = table("predict/data/bands.toml")["bands"], f"{framework}-{system}-{layers}"
+    return Band(**bands.get(name, bands[layers]), exact=name in bands)

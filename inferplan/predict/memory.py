@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 from inferplan.hardware.accelerators import lookup
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import bytes_of
-from inferplan.predict.library import Memory, UnknownSpeedError, library_model
+from inferplan.predict.library import MEASURE, Memory, UnknownSpeedError, library_model
 from inferplan.tables import table
 
 # The engine's own: context of the device, communication, graphs. vLLM 0.33 on one accelerator of a
@@ -20,6 +20,7 @@ _OWN = 1 << 30
 # Activations of a token, in widths of the model, of a large step (the library's own constant).
 _ACTIVATIONS = 10
 _BITS = {"fp8": 8, "fp8_e4m3": 8, "fp8_e5m2": 8}
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 # Layers that keep a state of fixed size and no cache of tokens, by the words of configurations.
 _WITHOUT_CACHE = ("linear_attention", "mamba", "recurrent", "conv")
 
@@ -33,7 +34,7 @@ def config_of(model: str) -> Mapping[str, Any] | None:
         if key.startswith(name.lower()):
             return row
     try:
-        name, _ = library_model(model)
+        name, *_ = library_model(model)
     except UnknownSpeedError:
         return None
     path = files("aiconfigurator_core").joinpath(
@@ -41,6 +42,12 @@ def config_of(model: str) -> Mapping[str, Any] | None:
     )
     config = json.loads(path.read_text(encoding="utf-8"))
     return config.get("text_config") or config
+
+
+def layers_of(model: str) -> Literal["dense", "experts"]:
+    """The kind of the layers of the published `model`."""
+    config = config_of(model) or {}
+    return "experts" if any(config.get(name) for name in _EXPERTS) else "dense"
 
 
 def bytes_per_token(config: Mapping[str, Any], *, size: int, bits: int) -> float:
@@ -87,12 +94,26 @@ def memory_of(model: Mapping[str, Any], pool: Mapping[str, Any]) -> tuple[Memory
         weights=bytes_of(weights["size"]) / split,
         other=_OWN + 2 * batching["maxTokensPerStep"] * width * _ACTIVATIONS / size,
         capacity=lookup(pool["accelerator"]).memory_bytes,
-        per_token=bytes_per_token(
-            config, size=size, bits=_BITS.get(batching.get("cacheType") or "", 16)
-        )
-        / batching["pipelineParallelSize"],
+        per_token=_per_token(config, batching),
     )
     return memory, tokens_of(memory, batching)
+
+
+def cache_of(model: str, batching: Mapping[str, Any]) -> float:
+    """The KV cache of one token of the published `model` on each accelerator. Raises
+    UnknownSpeedError if nothing is kept for a token, or nothing is known.
+    """
+    config = config_of(model)
+    amount = _per_token(config, batching) if config else 0.0
+    if not amount:
+        raise UnknownSpeedError(f"nothing states the KV cache of {model}", MEASURE)
+    return amount
+
+
+def _per_token(config: Mapping[str, Any], batching: Mapping[str, Any]) -> float:
+    bits = _BITS.get(batching.get("cacheType") or "", 16)
+    share = bytes_per_token(config, size=batching["tensorParallelSize"], bits=bits)
+    return share / batching["pipelineParallelSize"]
 
 
 def positions_of(model: Mapping[str, Any]) -> int | None:

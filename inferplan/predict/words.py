@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 
 from inferplan.predict.forecast import Forecast
 
@@ -32,16 +33,16 @@ def row(each: Forecast) -> tuple[str, ...]:
         )
     if each.source == "unknown":
         return (each.model, parts, *(UNKNOWN,) * (len(COLUMNS) - 2))
-    state = "does not fit" if each.fatal else "overloaded"
+    state = "does not fit" if each.fatal else "may be overloaded" if each.doubt else "overloaded"
     times = (state, state) if speed is None else (seconds(speed.ttft), seconds(speed.itl))
     return (
         each.model,
         parts,
         UNKNOWN if each.sequences is None else f"{each.sequences:,}",
         *times,
-        UNKNOWN if each.tokens_per_second is None else f"{each.tokens_per_second:,.0f}",
+        _tokens(each),
         _share(each),
-        "no price" if each.dollars is None else f"${each.dollars:,.2f}",
+        _dollars(each),
         each.source,
     )
 
@@ -51,6 +52,20 @@ def _share(each: Forecast) -> str:
         return UNKNOWN
     band = "" if each.band is None else f" ± {each.utilization * each.band.capacity:.0%}"
     return f"{each.utilization:.0%}{band}"
+
+
+def _tokens(each: Forecast) -> str:
+    if each.tokens_per_second is None:
+        return UNKNOWN
+    figures = (each.tokens_per_second * each.served, each.tokens_per_second)
+    return " to ".join(dict.fromkeys(f"{figure:,.0f}" for figure in figures))
+
+
+def _dollars(each: Forecast) -> str:
+    if each.dollars is None:
+        return "no price"
+    figures = (each.dollars, each.dollars / Decimal(each.served))
+    return " to ".join(dict.fromkeys(f"${figure:,.2f}" for figure in figures))
 
 
 def notes(forecasts: Sequence[Forecast]) -> Iterator[str]:
@@ -77,9 +92,10 @@ def error_of(each: Forecast) -> str:
         return ""
     where = "on this accelerator" if each.band.exact else "on any accelerator"
     return (
-        f"; of {each.band.comparisons} published measurements {where}, 80% were within"
-        f" {each.band.ttft:.0%} of TTFT, {each.band.itl:.0%} of ITL and {each.band.capacity:.0%} of"
-        " the throughput"
+        f"; of {each.band.comparisons} published measurements {where}, 90% were within"
+        f" {each.band.percentile_ttft:.0%} of the percentile of TTFT,"
+        f" {each.band.percentile_itl:.0%} of that of ITL, and {each.band.capacity:.0%} of the"
+        " throughput"
     )
 
 
@@ -103,9 +119,8 @@ def misses(each: Forecast, old: Forecast | None = None) -> Iterator[tuple[str, s
     """
     for name, title in (("ttft", "time to first token"), ("itl", "inter-token latency")):
         limit, value = getattr(each.objective, name), _time(each, name)
-        if each.traffic is not None and value / (1 + getattr(each.band, name, 0.0)) > (
-            limit or 0.0
-        ):
+        error = getattr(each.band, f"percentile_{name}", 0.0)
+        if each.traffic is not None and value / (1 + error) > (limit or 0.0):
             path = " → ".join(
                 dict.fromkeys(
                     seconds(side) for side in (_time(old, name), value) if not math.isnan(side)

@@ -1,8 +1,10 @@
 """Compares predictions with published measurements: `python -m tests.unit.predict.accuracy` writes
-the table and the bands.
+the page and the bands.
 
-The measurements are in `measurements.csv`, each with its source. A load test starts `clients` at
-once, and each sends requests one after the other, so predictions are of the same closed loop.
+Each row of `measurements.csv` and `held_back.csv` goes through the functions that plans call. Rows
+with `clients` are load tests of clients that send requests one after the other, rows with `rate`
+have a percentile of requests that arrive at random, and rows with `tokens_per_second` are of
+servers that got all requests at once. Constants and bands come from the first file alone.
 """
 
 from __future__ import annotations
@@ -10,176 +12,308 @@ from __future__ import annotations
 import csv
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
-from inferplan.predict.batches import OVERHEAD, Replica, Speed
-from inferplan.predict.library import Kernels, UnknownSpeedError, kernels
+from inferplan.predict.batches import Replica
+from inferplan.predict.forecast import Traffic, replica_of
+from inferplan.predict.library import Band, UnknownSpeedError, band_of
+from inferplan.predict.memory import layers_of
 
 _FEWEST = 5
-"""Comparisons on one accelerator below which the band is that of all."""
-_LEAST_CAPACITY = 0.15
-"""The least error of a throughput: the load tests are of few clients, and servers at their limit
-are slower than the sum of their steps.
-"""
-_ROUNDS = 30
+"""Comparisons on one accelerator below which the band is that of all accelerators."""
+_KEPT = 0.9
+"""The share of the comparisons that a band holds."""
+_REQUESTS = 10
+"""Requests that each client of a load test sends, as the scripts of the sources do."""
 _TITLE = "# How accurate predictions are"
-_MEASUREMENTS = Path(__file__).with_name("measurements.csv")
 _ROOT = Path(__file__).parents[3]
+FITTED, HELD_BACK = (
+    Path(__file__).with_name(f"{name}.csv") for name in ("measurements", "held_back")
+)
+LAYERS = ("dense", "experts")
+FIGURES = ("ttft", "itl", "capacity", "percentile_ttft", "percentile_itl")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One measurement with the relative errors of its prediction; `unknown` says why there is none."""
+    """One measurement with the relative errors of its prediction by figure, and the version of the
+    kernels; `unknown` says why there is none.
+    """
 
     row: dict[str, str]
-    ttft: float = 0.0
-    itl: float = 0.0
-    capacity: float = 0.0
-    band: str = ""
+    errors: dict[str, float]
+    framework: str = ""
+    system: str = ""
+    layers: str = ""
+    kernels: str = ""
     unknown: str = ""
 
 
-def compared() -> Iterator[Comparison]:
-    for row in csv.DictReader(_MEASUREMENTS.read_text(encoding="utf-8").splitlines()):
+def compared(path: Path) -> Iterator[Comparison]:
+    for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
         try:
-            yield _comparison(row, _kernels(row))
+            yield _comparison(row)
         except UnknownSpeedError as error:
-            yield Comparison(row, unknown=error.reason)
+            yield Comparison(row, {}, unknown=error.reason)
 
 
-def _kernels(row: dict[str, str]) -> Kernels:
-    return kernels(
-        model=row["model"],
-        accelerator=row["accelerator"],
-        framework=row["framework"],
-        tensor_parallel_size=int(row["tp"]),
-        quantization=row["quantization"] or None,
-    )
-
-
-def _comparison(row: dict[str, str], steps: Kernels) -> Comparison:
-    clients = int(row["clients"])
-    lengths = {"prompt": int(row["input"]), "answer": int(row["output"])}
-    replica = Replica(steps=steps, cached=0, slots=clients, tokens_per_step=8192, **lengths)
-    speed = closed(replica, clients)
-    # What the clients got in a second, which plans call the capacity of so many slots.
-    hold = (float(row["ttft_ms"]) + (replica.answer - 1) * float(row["itl_ms"])) / 1000
-    errors = {
-        "capacity": replica.capacity * hold / clients - 1,
-        "ttft": speed.ttft * 1000 / float(row["ttft_ms"]) - 1,
-        "itl": speed.itl * 1000 / float(row["itl_ms"]) - 1,
+def _replica(row: dict[str, str]) -> Replica:
+    """The replica that a plan has for the row, from the facts of its stack."""
+    clients = int(row["clients"] or 0)
+    batching = {
+        "framework": row["framework"],
+        "tensorParallelSize": int(row["tp"]),
+        "pipelineParallelSize": 1,
+        "maxSequences": int(row["sequences"] or max(clients, 256)),
+        "maxTokensPerStep": int(row["step"] or 8192),
+        "memoryShare": 0.9,
+        "ofFree": row["framework"] == "trtllm",
+        "quantization": row["quantization"] or None,
     }
-    return Comparison(row, **errors, band=f"{steps.framework}-{steps.system}")
-
-
-def closed(replica: Replica, clients: int) -> Speed:
-    """The mean speed for `clients` that start at once and each send ten requests, one after the
-    other.
-    """
-    running = float(min(clients, replica.slots))
-    decode, extra, prefill = (
-        replica.decode(running),
-        replica.delay(running - 1),
-        replica.prefill(running - 1),
+    traffic = Traffic(
+        requests_per_second=float(row["rate"] or 1),
+        input_tokens=int(row["input"]),
+        output_tokens=int(row["output"]),
     )
-    rate = running / (prefill + replica.answer * decode)
-    ttft = itl = 0.0
-    for _ in range(_ROUNDS):
-        itl = decode / max(1 - min(rate * extra, 0.95), 0.05)
-        together = (running - 1) / 2 * prefill
-        load = min(rate * prefill, 0.95)
-        queue = min(prefill * load / (2 * (1 - load)), together)
-        ttft = OVERHEAD + prefill + decode / 2 + queue + together / 10
-        rate = (rate + running / (ttft + (replica.answer - 1) * itl)) / 2
-    return Speed(ttft=ttft, itl=itl, running=running)
+    facts = {"batching": batching, "traffic": {"model": row["model"]}}
+    return replica_of(facts, {"accelerator": row["accelerator"]}, traffic)[0]
 
 
-def bands(found: list[Comparison]) -> dict[str, tuple[float, float, float, int]]:
-    """The errors of TTFT, ITL and capacity that 80% of the comparisons kept, and their number: of each
-    accelerator with enough, and of all.
+def _comparison(row: dict[str, str]) -> Comparison:
+    replica = _replica(row)
+    steps = replica.steps
+    ttft, itl = (float(row[name] or 0) / 1000 for name in ("ttft_ms", "itl_ms"))
+    if row["tokens_per_second"]:
+        errors = {"capacity": replica.capacity * replica.answer / float(row["tokens_per_second"])}
+    elif row["rate"]:
+        speed = replica.at(float(row["rate"]), int(row["percentile"]))
+        if speed is None:
+            raise UnknownSpeedError("the replica is overloaded at this rate")
+        errors = {"percentile_ttft": speed.ttft / ttft, "percentile_itl": speed.itl / itl}
+    else:
+        clients = int(row["clients"])
+        mean = replica.closed(clients, _REQUESTS)
+        measured = clients / (ttft + (replica.answer - 1) * itl)
+        errors = {
+            "ttft": mean.ttft / ttft,
+            "itl": mean.itl / itl,
+            "capacity": replace(replica, slots=min(clients, replica.slots)).capacity / measured,
+        }
+    errors = {name: ratio - 1 for name, ratio in errors.items()}
+    layers = layers_of(steps.model)
+    version = f"{steps.framework} {steps.data}"
+    return Comparison(row, errors, steps.framework, steps.system, layers, version)
+
+
+def errors_of(group: Sequence[Comparison], figure: str) -> list[float]:
+    return sorted(abs(each.errors[figure]) for each in group if figure in each.errors)
+
+
+def bands(found: Sequence[Comparison]) -> dict[str, dict[str, float]]:
+    """The errors that `_KEPT` of the comparisons stay within, and their number: of each accelerator
+    with an engine for models of dense layers or of experts, and of all such models.
+
+    Times with too few comparisons have the band of all such models, and a throughput that of all
+    models: largest throughputs are few, and the sources differ more than the layers. A percentile
+    never errs less than a mean.
     """
     groups: dict[str, list[Comparison]] = defaultdict(list)
-    for each in found:
-        if not each.unknown:
-            groups[each.band].append(each)
-            groups["all"].append(each)
-    return {
-        name: (
-            _kept([abs(each.ttft) for each in group]),
-            _kept([abs(each.itl) for each in group]),
-            max(_kept([abs(each.capacity) for each in group]), _LEAST_CAPACITY),
-            len(group),
-        )
-        for name, group in sorted(groups.items())
-        if name == "all" or len(group) >= _FEWEST
-    }
+    every = [each for each in found if not each.unknown]
+    for each in every:
+        groups[f"{each.framework}-{each.system}-{each.layers}"].append(each)
+        groups[each.layers].append(each)
+    written = {}
+    for name, group in sorted(groups.items()):
+        if name not in LAYERS and len(group) < _FEWEST:
+            continue
+        wider = groups[name.rpartition("-")[2]]
+        figures = {
+            figure: _kept(_enough(figure, group, wider, every))
+            if figure != "capacity"
+            else _kept(_enough(figure, group if name not in LAYERS else every, every))
+            for figure in FIGURES
+        }
+        for figure in ("ttft", "itl"):
+            percentile = f"percentile_{figure}"
+            figures[percentile] = max(figures[percentile], figures[figure])
+        written[name] = figures | {"comparisons": len(group)}
+    return written
 
 
-def _kept(errors: list[float]) -> float:
-    """The error that 80% stay within, rounded up to whole percents."""
-    ordered = sorted(errors)
-    return round(ordered[min(int(0.8 * len(ordered)), len(ordered) - 1)] + 0.005, 2)
+def _enough(figure: str, *groups: Sequence[Comparison]) -> list[float]:
+    """The errors of the first group with enough comparisons, else of the last."""
+    errors = [errors_of(group, figure) for group in groups]
+    return next((each for each in errors if len(each) >= _FEWEST), errors[-1])
 
 
-def page(found: list[Comparison]) -> Iterator[str]:
+def _kept(ordered: list[float]) -> float:
+    """The error that `_KEPT` of the comparisons stay within, rounded up to whole percents."""
+    return round(ordered[min(int(_KEPT * len(ordered)), len(ordered) - 1)] + 0.005, 2)
+
+
+def band(each: Comparison) -> Band:
+    return band_of(each.framework, each.system, each.layers)
+
+
+def held(found: Sequence[Comparison]) -> tuple[int, int]:
+    """The number of figures that lie in the stated band, and of all figures."""
+    within = [
+        abs(error) <= getattr(band(each), figure)
+        for each in found
+        for figure, error in each.errors.items()
+    ]
+    return sum(within), len(within)
+
+
+def page(fitted: Sequence[Comparison], apart: Sequence[Comparison]) -> Iterator[str]:
     """The page docs/accuracy.md."""
     yield f"{_TITLE}\n"
-    count = sum(not each.unknown for each in found)
+    count = sum(not each.unknown for each in (*fitted, *apart))
     yield (
-        f"{count} published measurements, each with its prediction by the formulas of [predictions](prediction.md). Rows of `silicon_sample.csv` are load tests that the "
-        "wheel of aiconfigurator-core 0.12.0 publishes with date and image, by their id; kernels are measured one by one, and no formula "
-        "is fitted to them except the 20 ms of a request outside of the engine.\n"
+        f"{count} published measurements, each with its prediction by the functions that plans call"
+        " ([predictions](prediction.md)). A row names the engine that was measured and the version of"
+        " the kernels that predict it. Load tests have mean times; largest throughputs are of"
+        " servers that got all requests at once; percentiles are of requests that arrive at random.\n"
     )
-    yield "| measurement | accelerator | engine | model | workload | TTFT measured, predicted | ITL measured, predicted | throughput |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "## Measurements that nothing was fitted to\n"
+    yield (
+        "These rows were written down before the formulas got their constants. The remarks, and the"
+        " groups that bands are formed of, came after the first comparison, so the shares that bands"
+        " hold are not those of unseen rows. A remark names a doubt about the load of its row.\n"
+    )
+    yield from _summary("All rows", apart)
+    yield from _summary("Rows without a remark", [each for each in apart if not each.row["remark"]])
+    yield from _rows(apart)
+    yield "\n## Measurements that constants and bands come from\n"
+    yield (
+        "Rows of `silicon_sample.csv` are load tests that the wheel of aiconfigurator-core 0.12.0"
+        " publishes with date and image, by their id. Kernels are measured one by one. Three"
+        " constants are fitted: 20 ms of a request outside of the engine, 0.4 ms of a step of vLLM"
+        " outside of its kernels, and 92% of the formula's throughput that a full engine reaches.\n"
+    )
+    yield from _rows(fitted)
+    yield "\n## Bands\n"
+    yield (
+        f"The error that {_KEPT:.0%} of these comparisons stay within. A time with fewer than"
+        f" {_FEWEST} comparisons has the band of all models with dense layers, or with experts, and a"
+        " throughput that of all models. A percentile has its own band, at least that of the mean.\n"
+    )
+    yield f"| accelerator | measurements | {' | '.join(map(_words, FIGURES))} |"
+    yield f"|---|---|{'---|' * len(FIGURES)}"
+    for name, figures in bands(fitted).items():
+        cells = " | ".join(f"{figures[figure]:.0%}" for figure in FIGURES)
+        yield f"| {name} | {figures['comparisons']} | {cells} |"
+
+
+def _summary(title: str, found: Sequence[Comparison]) -> Iterator[str]:
+    """The median errors of `found`, and the share of the figures that their bands hold."""
+    yield f"| {title} | comparisons | median error, unsigned | signed |\n|---|---|---|---|"
+    for figure in FIGURES:
+        own = [each.errors[figure] for each in found if figure in each.errors]
+        unsigned = median(abs(error) for error in own)
+        yield f"| {_words(figure)} | {len(own)} | {unsigned:.0%} | {median(own):+.0%} |"
+    within, total = held(found)
+    bold = unsafe(found)
+    yield (
+        f"\nThe stated band holds {within} of {total} figures ({within / total:.0%}). At 102% of the"
+        f" measured throughput, {len(bold)} of"
+        f" {sum('capacity' in each.errors for each in found)} replicas are called servable without a"
+        " risk.\n"
+    )
+
+
+def unsafe(found: Sequence[Comparison]) -> list[Comparison]:
+    """The rows whose replica a plan calls servable, without a risk, at 102% of its measured
+    throughput.
+    """
+    return [
+        each
+        for each in found
+        if "capacity" in each.errors
+        and 1.02 / (1 + each.errors["capacity"]) * (1 + band(each).capacity) < 1
+    ]
+
+
+def _words(figure: str) -> str:
+    kind, _, name = figure.rpartition("_")
+    name = "throughput" if name == "capacity" else name.upper()
+    return f"{name} of a percentile" if kind else name
+
+
+def _rows(found: Sequence[Comparison]) -> Iterator[str]:
+    yield "| measurement | accelerator | engine | kernels | model | workload | TTFT measured, predicted | ITL measured, predicted | throughput |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for each in found:
         row = each.row
-        load = f"{row['input']} in, {row['output']} out, {row['clients']} clients"
-        accelerators = f"{row['tp']} x {row['accelerator']}"
+        load = f"{row['input']} in, {row['output']} out, "
+        load += (
+            f"{row['rate']} a second, p{row['percentile']}"
+            if row["rate"]
+            else f"{row['clients']} {'at once' if row['tokens_per_second'] else 'clients'}"
+        )
         link = (
             f"[{row['name']}]({row['link']})"
             if "://" in row["link"]
             else f"{row['name']} ({row['link']})"
         )
-        source = f"{link}, {row['id']}"
-        times = (
-            [
-                _cell(row["ttft_ms"], each.ttft),
-                _cell(row["itl_ms"], each.itl),
-                f"{each.capacity:+.0%}",
-            ]
-            if not each.unknown
-            else [f"unknown: {each.unknown}", "", ""]
+        cells = (
+            f"{link}, {row['id']}",
+            f"{row['tp']} x {row['accelerator']}",
+            row["version"],
+            each.kernels,
+            f"{row['model']} {row['quantization']}".rstrip(),
+            f"{load}. {row['remark']}" if row["remark"] else load,
+            *_cells(each),
         )
-        quantization = f" {row['quantization']}" if row["quantization"] else ""
-        yield f"| {source} | {accelerators} | {row['version']} | {row['model']}{quantization} | {load} | {times[0]} | {times[1]} | {times[2]} |"
-    yield "\n| accelerator | measurements | 80% within, TTFT | 80% within, ITL | 80% within, throughput |\n|---|---|---|---|---|"
-    for name, (ttft, itl, capacity, count) in bands(found).items():
-        yield f"| {name} | {count} | {ttft:.0%} | {itl:.0%} | {capacity:.0%} |"
+        yield f"| {' | '.join(cells)} |"
 
 
-def _cell(measured: str, error: float) -> str:
+def _cells(each: Comparison) -> tuple[str, ...]:
+    if each.unknown:
+        return f"unknown: {each.unknown}", "", ""
+    times = [
+        _time(each.row[f"{name}_ms"], error)
+        for name in ("ttft", "itl")
+        for error in [each.errors.get(name, each.errors.get(f"percentile_{name}"))]
+    ]
+    capacity, tokens = each.errors.get("capacity"), each.row["tokens_per_second"]
+    throughput = "" if capacity is None else f"{capacity:+.0%}"
+    return (*times, f"{float(tokens):,.0f} tokens/s, {throughput}" if tokens else throughput)
+
+
+def _time(measured: str, error: float | None) -> str:
+    if error is None:
+        return ""
     value = float(measured)
     return f"{value:.4g} ms, {value * (1 + error):.3g} ms ({error:+.0%})"
 
 
-def texts(found: list[Comparison]) -> dict[Path, str]:
-    """The page on accuracy, and the bands that reports show."""
+def bands_text(fitted: Sequence[Comparison]) -> str:
+    """The file of the bands that plans and reports show."""
     lines = [
         "# Written by `python -m tests.unit.predict.accuracy`; docs/accuracy.md has the comparisons."
     ]
-    for name, (ttft, itl, capacity, count) in bands(found).items():
-        lines += [f"[bands.{name}]", f"ttft = {ttft}", f"itl = {itl}"]
-        lines += [f"capacity = {capacity}", f"comparisons = {count}", ""]
-    return {
-        _ROOT / "docs" / "accuracy.md": "\n".join(page(found)) + "\n",
-        _ROOT / "inferplan" / "predict" / "data" / "bands.toml": "\n".join(lines).rstrip() + "\n",
-    }
+    for name, figures in bands(fitted).items():
+        lines += [f"[bands.{name}]", *(f"{key} = {value}" for key, value in figures.items()), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+BANDS = _ROOT / "inferplan" / "predict" / "data" / "bands.toml"
+PAGE = _ROOT / "docs" / "accuracy.md"
+
+
+def page_text(fitted: Sequence[Comparison], apart: Sequence[Comparison]) -> str:
+    return "\n".join(page(fitted, apart)) + "\n"
 
 
 if __name__ == "__main__":
-    for path, text in texts(list(compared())).items():
-        path.write_text(text, encoding="utf-8")
-        sys.stdout.write(f"wrote {path}\n")
+    from inferplan.tables import table
+
+    of_constants = list(compared(FITTED))
+    BANDS.write_text(bands_text(of_constants), encoding="utf-8")
+    table.cache_clear()
+    PAGE.write_text(page_text(of_constants, list(compared(HELD_BACK))), encoding="utf-8")
+    sys.stdout.write(f"wrote {BANDS} and {PAGE}\n")

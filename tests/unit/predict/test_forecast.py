@@ -38,11 +38,14 @@ def test_the_figures_of_llama_8b_on_an_l40s():
     # An accelerator of a g6e.12xlarge is a fourth of $10.49264 an hour, for 6 x 1,152 tokens a
     # second.
     assert found.dollars == pytest.approx(Decimal("10.49264") / 4 / (6 * 1152 * 3600) * 1_000_000)
-    assert found.basis == "aiconfigurator 0.12.0, vllm 0.24.0 on l40s"
+    assert found.basis == (
+        "aiconfigurator 0.12.0, kernels of vllm 0.24.0 on l40s; the image is"
+        " docker.io/vllm/vllm-openai:v0.24.0"
+    )
 
 
 def test_more_traffic_is_slower_and_more_replicas_are_faster():
-    slow, fast = one(model(traffic={"requestsPerSecond": 9})), one(model(replicas=3))
+    slow, fast = one(model(traffic={"requestsPerSecond": 7})), one(model(replicas=3))
     assert slow.speed.ttft > one(model()).speed.ttft > fast.speed.ttft
     assert slow.speed.itl > one(model()).speed.itl > fast.speed.itl
     assert fast.dollars == pytest.approx(one(model()).dollars * 3)
@@ -148,7 +151,7 @@ def test_the_report_compares_both_sides_in_one_sentence():
         "ms → without bound at 60 requests per second: the objective of 800 ms is missed"
     )
     assert risk.consequence.startswith(
-        "predicted by aiconfigurator 0.12.0, vllm 0.24.0 on l40s; of "
+        "predicted by aiconfigurator 0.12.0, kernels of vllm 0.24.0 on l40s; the image is "
     )
     (table,) = found.tables
     assert table.changed
@@ -156,8 +159,9 @@ def test_the_report_compares_both_sides_in_one_sentence():
 
 
 def test_within_the_error_of_the_library_an_objective_is_neither_kept_nor_missed():
-    exact = one(model()).speed.ttft * 1000
-    near, far = (one(model(slo={"ttft": f"{exact * part:.0f}ms"})) for part in (0.95, 0.3))
+    calm = {"replicas": 2}
+    exact = one(model(**calm)).speed.ttft * 1000
+    near, far = (one(model(**calm, slo={"ttft": f"{exact * part:.0f}ms"})) for part in (0.95, 0.3))
     assert review([], [near]).risks == ()
     assert [each.what for each in review([], [far]).risks] == [
         "misses its objective of time to first token"
@@ -202,5 +206,14 @@ def test_traffic_within_the_error_of_the_capacity_is_a_doubt_and_a_risk():
     assert near.speed is not None
     assert near.doubt.startswith("utilization is 95%, and the predicted capacity errs by up to")
     assert "may be overloaded" in {each.what for each in review([], [near]).risks}
+    assert row(near)[5] == f"{128 * 0.95 / limit * near.served:,.0f} to {128 * 0.95 / limit:,.0f}"
+    assert " to $" in row(near)[7]
+    over = one(model(traffic={"requestsPerSecond": 1.05 / limit}))
+    assert over.doubt
+    assert row(over)[3] == "may be overloaded"
+    beyond = one(model(traffic={"requestsPerSecond": 5 / limit}))
+    assert not beyond.doubt
+    assert row(beyond)[3] == "overloaded"
     far = one(model(traffic={"requestsPerSecond": 0.3 / limit}))
     assert far.doubt == ""
+    assert row(far)[5] == f"{128 * 0.3 / limit:,.0f}"
