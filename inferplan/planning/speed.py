@@ -94,10 +94,10 @@ def incident_at(path: Path, shown: str) -> Incident:
 
 
 def outcome_of(
-    incident: Incident | None, subjects: Subjects, model: str, root: Path
+    incident: Incident | None, subjects: Subjects, model: str, root: Path, *, least: bool = False
 ) -> Outcome | str:
     """The outcome of `incident`, or of its traffic alone, on `model`; or the reason why there is
-    none.
+    none. With `least` it is that of the least throughput within the error of the prediction.
     """
     from inferplan.predict.library import UnknownSpeedError
 
@@ -107,7 +107,7 @@ def outcome_of(
     try:
         from inferplan.predict.incidents import play
 
-        return play(incident, facts, subjects["pool", facts["pool"]], root)
+        return play(incident, facts, subjects["pool", facts["pool"]], root, least=least)
     except UnknownSpeedError as error:
         return str(error)
 

@@ -319,9 +319,7 @@ def _predicted(
     if fatal:
         return Forecast(**facts, traffic=traffic, sequences=0, fatal=fatal)
     figures = _figures(replica, model, pool, traffic, facts)
-    steps = replica.steps
-    band = band_of(steps.framework, steps.system, layers_of(steps.model))
-    used = figures["utilization"]
+    band, used = error_band(replica), figures["utilization"]
     return Forecast(
         **facts,
         **figures,
@@ -331,6 +329,11 @@ def _predicted(
         doubt=_doubt(used, band),
         served=max(1.0, used) / max(1.0, used * (1 + band.capacity)),
     )
+
+
+def error_band(replica: Replica) -> Band:
+    steps = replica.steps
+    return band_of(steps.framework, steps.system, layers_of(steps.model))
 
 
 def _doubt(used: float, band: Band) -> str:

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from inferplan.predict.arrays import np
-from inferplan.predict.forecast import objective_of, replica_of, traffic_of
+from inferplan.predict.forecast import error_band, objective_of, replica_of, traffic_of
 from inferplan.predict.library import UnknownSpeedError
 from inferplan.predict.profiles import first_problem
 from inferplan.predict.simulation import SIGNALS, Event, Number, Outcome, Part, Simulation, rule_of
@@ -76,10 +76,16 @@ def read_incident(path: Path, shown: str) -> Incident:
 
 
 def play(
-    incident: Incident | None, model: Mapping[str, Any], pool: Mapping[str, Any], root: Path
+    incident: Incident | None,
+    model: Mapping[str, Any],
+    pool: Mapping[str, Any],
+    root: Path,
+    *,
+    least: bool = False,
 ) -> Outcome:
     """The outcome of the trace, or of requests at the traffic's rate, with the events of
-    `incident`. Raises UnknownSpeedError.
+    `incident`; with `least` at the least throughput within the error of the prediction. Raises
+    UnknownSpeedError.
     """
     (traffic, trace), objective = traffic_of(model, root), objective_of(model)
     if unsupported := sorted(set(model.get("signals", {})) - set(SIGNALS)):
@@ -108,7 +114,13 @@ def play(
         if each.kind == "trafficMultiplied":
             trace = _multiplied(trace, each.second, each.until, each.factor)
     others = [each for each in events if each.kind != "trafficMultiplied"]
-    return Simulation(trace, replica, rule_of(model), (objective.ttft, objective.itl)).run(others)
+    itl, slower = objective.itl, 1.0
+    if least:
+        band = error_band(replica)
+        slower += band.capacity
+        # Steps that are slower hold slots longer, but the time of a token errs by its own band.
+        itl = itl and itl * slower / (1 + band.itl)
+    return Simulation(trace, replica, rule_of(model), (objective.ttft, itl), slower).run(others)
 
 
 def _poisson(rate: float, seconds: float, prompt: int, answer: int) -> Trace:

@@ -138,17 +138,22 @@ class _Server:
 
 
 class Simulation:
-    """A run of `trace` on replicas like `replica`."""
+    """A run of `trace` on replicas like `replica`, whose steps take `slower` times as long."""
 
     def __init__(
-        self, trace: Trace, replica: Replica, rule: Rule, limits: tuple[float | None, float | None]
+        self,
+        trace: Trace,
+        replica: Replica,
+        rule: Rule,
+        limits: tuple[float | None, float | None],
+        slower: float = 1.0,
     ) -> None:
         self.trace, self.rule, self.slots = trace, rule, replica.slots
         sizes = np.unique(np.geomspace(1, replica.slots, 24).astype(int))
-        steps = [replica.decode(float(size)) for size in sizes]
+        steps = [slower * replica.decode(float(size)) for size in sizes]
         self.steps: list[float] = np.interp(np.arange(replica.slots + 1), sizes, steps).tolist()
-        middle = replica.prefill(replica.slots / 4)
-        self.prompt_share = min(replica.delay(replica.slots / 4) / middle, 1.0)
+        middle = slower * replica.prefill(replica.slots / 4)
+        self.prompt_share = min(slower * replica.delay(replica.slots / 4) / middle, 1.0)
         new = trace.prompts * (replica.prompt - replica.cached) / replica.prompt
         # Times of prompts grow with their length; the attention's square shows only far above the
         # mean.

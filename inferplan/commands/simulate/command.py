@@ -2,20 +2,16 @@
 stack's scaling rule.
 """
 
-from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from inferplan.commands.arguments import Model, StackOption, json_option
 from inferplan.commands.screen import results, show, show_json, table
-from inferplan.commands.simulate.simulating import simulated
+from inferplan.commands.simulate.simulating import Simulated, simulated
 from inferplan.errors import OperationError
 from inferplan.workspace.workspace import open_workspace
-
-if TYPE_CHECKING:
-    from inferplan.predict.simulation import Outcome
 
 _MOST_ROWS = 30
 
@@ -29,15 +25,16 @@ def command(
     as_json: Annotated[
         bool,
         json_option(
-            "Print requests, late, lost, replicaHours, mostReady, dollars, the limits that are broken"
-            " and the timeline as JSON."
+            "Print requests, late, lost, replicaHours, mostReady, dollars, the limits that are"
+            " broken, the timeline, and figures atLeastThroughput as JSON."
         ),
     ] = False,
 ) -> None:
     """Simulate the traffic of MODEL under the scaling rule of the stack; exit code 1 if a limit of
     the incident is broken.
     """
-    outcome, dollars, broken = simulated(open_workspace(stack), model, incident)
+    found = simulated(open_workspace(stack), model, incident)
+    outcome, least, dollars = found.outcome, found.least, found.dollars
     if as_json:
         show_json(
             {
@@ -48,22 +45,29 @@ def command(
                 "replicaHours": outcome.replica_hours,
                 "mostReady": outcome.most_ready,
                 "dollars": None if dollars is None else float(dollars),
-                "broken": broken or None,
+                "broken": found.broken or None,
                 "timeline": [
                     {"second": second, "ready": count} for second, count in outcome.timeline
                 ],
+                "atLeastThroughput": {
+                    "late": least.late,
+                    "lost": least.lost,
+                    "replicaHours": least.replica_hours,
+                    "mostReady": least.most_ready,
+                },
             }
         )
     else:
-        _show(model, outcome, dollars)
-    if broken:
+        _show(model, found)
+    if found.broken:
         raise OperationError(
-            f"{model} does not survive {incident}: {broken}. Add replicas, or raise the limits of"
+            f"{model} does not survive {incident}: {found.broken}. Add replicas, or raise the limits of"
             " the file."
         )
 
 
-def _show(model: str, outcome: "Outcome", dollars: Decimal | None) -> None:
+def _show(model: str, found: Simulated) -> None:
+    outcome, least, dollars = found.outcome, found.least, found.dollars
     rows = [(f"{second / 60:.1f}", str(count)) for second, count in outcome.timeline[:_MOST_ROWS]]
     results().print(table(f"replicas of {model}", "minute", "ready", rows=rows))
     if len(outcome.timeline) > _MOST_ROWS:
@@ -75,4 +79,9 @@ def _show(model: str, outcome: "Outcome", dollars: Decimal | None) -> None:
     )
     show(
         f"{outcome.replica_hours:.1f} replica hours, at most {outcome.most_ready} at once: {price}"
+    )
+    show(
+        "at the least throughput within the error of the prediction:"
+        f" {least.late:,} late ({least.late_percent:.1f}%), {least.lost:,} lost,"
+        f" {least.replica_hours:.1f} replica hours"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,13 +17,21 @@ if TYPE_CHECKING:
     from inferplan.predict.simulation import Outcome
 
 
-def simulated(
-    workspace: Workspace, model: str, file: Path | None
-) -> tuple[Outcome, Decimal | None, str]:
-    """Simulate `model` with the events in `file`. Returns the outcome, its list price, and the
-    limits that it breaks.
+@dataclass(frozen=True, kw_only=True)
+class Simulated:
+    """The `outcome`, its list price, and the limits that it breaks; `least` is the outcome of the
+    least throughput within the error of the prediction.
+    """
 
-    Raises RequestError for wrong input, OperationError if nothing is known.
+    outcome: Outcome
+    least: Outcome
+    dollars: Decimal | None
+    broken: str
+
+
+def simulated(workspace: Workspace, model: str, file: Path | None) -> Simulated:
+    """Simulate `model` with the events in `file`. Raises RequestError for wrong input,
+    OperationError if nothing is known.
     """
     if model not in workspace.settings.models:
         raise RequestError(
@@ -42,10 +51,16 @@ def simulated(
             " model, or correct the file."
         )
     subjects = read(workspace.record().outputs) or {}
-    outcome = outcome_of(incident, subjects, model, workspace.root)
-    if isinstance(outcome, str):
+    outcome, least = (
+        outcome_of(incident, subjects, model, workspace.root, least=each) for each in (False, True)
+    )
+    if isinstance(outcome, str) or isinstance(least, str):
         raise OperationError(f"{model} cannot be simulated: {outcome}")
     facts = subjects["model", model]
     hourly = hourly_price(facts, subjects["pool", facts["pool"]])
-    dollars = None if hourly is None else hourly * Decimal(outcome.replica_hours)
-    return outcome, dollars, "" if incident is None else incident.broken(outcome)
+    return Simulated(
+        outcome=outcome,
+        least=least,
+        dollars=None if hourly is None else hourly * Decimal(outcome.replica_hours),
+        broken="" if incident is None else incident.broken(outcome),
+    )

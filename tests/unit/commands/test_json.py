@@ -126,6 +126,7 @@ def test_simulate_prints_what_its_table_says(document, tmp_path):
     assert (outcome["mostReady"], outcome["requests"]) == (2, 3600)
     assert outcome["timeline"] == [{"second": 0.0, "ready": 2}]
     assert outcome["replicaHours"] == pytest.approx(2)
+    assert outcome["atLeastThroughput"]["late"] >= outcome["late"]
 
 
 def test_down_says_what_was_removed(document):

@@ -157,6 +157,22 @@ def test_an_incident_tells_one_replica_from_three(tmp_path):
     assert play(found, facts | {"replicas": 3, "maxReplicas": 3}, POOL, Path()) == three
 
 
+def test_the_least_throughput_within_the_error_has_more_late_requests():
+    library()
+    facts = model(
+        traffic={"requestsPerSecond": 5}, slo={"ttft": "2s", "itl": "100ms"}, drainSeconds=60
+    )
+    likely = play(None, facts, POOL, Path())
+    least = play(None, facts, POOL, Path(), least=True)
+    assert likely.late_percent < 1
+    assert least.late_percent > 20
+    # A token errs by its own band: a light load within it is not late.
+    light = model(
+        traffic={"requestsPerSecond": 1}, slo={"ttft": "2s", "itl": "45ms"}, drainSeconds=60
+    )
+    assert play(None, light, POOL, Path(), least=True).late == 0
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
