@@ -99,8 +99,8 @@ def inside(path: str, namespace: str = "inference") -> str:
     return f"/api/v1/namespaces/{namespace}/{path}"
 
 
-def test_down_destroy_and_a_move_leave_the_claim_and_its_namespace(
-    environment, cluster: Cluster, project: Path, stack: Path
+def test_down_stops_and_a_destroy_leaves_the_claim_and_its_namespace(
+    environment, cluster: Cluster, project: Path
 ):
     run_in(project, environment, "inferplan", "up", "local", "--engine", "pulumi")
     api = cluster.api()
@@ -109,12 +109,7 @@ def test_down_destroy_and_a_move_leave_the_claim_and_its_namespace(
     stopped = run_in(
         project,
         environment,
-        "inferplan",
-        "down",
-        "local",
-        "--engine",
-        "pulumi",
-        "--yes",
+        *("inferplan", "down", "local", "--engine", "pulumi", "--yes"),
         check=False,
     )
     assert stopped.returncode == 1
@@ -122,6 +117,37 @@ def test_down_destroy_and_a_move_leave_the_claim_and_its_namespace(
     assert "Nothing was deleted" in stopped.stderr
     assert exists(cluster, "/apis/apps/v1/namespaces/inference/deployments/llama-3-8b")
 
+    destroy(project, environment, cluster)
+    assert exists(cluster, inside(PROBE))
+    assert not exists(cluster, "/apis/apps/v1/namespaces/inference/deployments/llama-3-8b")
+
+    stopped = run_in(
+        project, environment, "inferplan", "up", "local", "--engine", "pulumi", check=False
+    )
+    assert stopped.returncode == 1
+    assert "inferplan:adoptNamespace: true" in stopped.stderr
+    api.request("DELETE", inside(PROBE))
+    api.request("DELETE", "/api/v1/namespaces/inference")
+    api.close()
+
+
+def destroy(project: Path, environment: dict[str, str], cluster: Cluster) -> None:
+    by_hand = {
+        **environment,
+        "PULUMI_BACKEND_URL": (cluster.directory / "pulumi").as_uri(),
+        "INFERPLAN_KUBECONFIG": str(cluster.kubeconfig),
+    }
+    run_in(project, by_hand, "pulumi", "destroy", "--stack", "local", "--yes", "--skip-preview")
+
+
+# The rehearsal, which changes the same objects, tries these in every run.
+@pytest.mark.full
+def test_a_move_leaves_the_claim_and_a_namespace_without_one_goes(
+    environment, cluster: Cluster, project: Path, stack: Path
+):
+    run_in(project, environment, "inferplan", "up", "local", "--engine", "pulumi")
+    api = cluster.api()
+    api.request("POST", inside("persistentvolumeclaims"), CLAIM)
     add(stack, "inferplan:namespace: elsewhere")
     stopped = run_in(
         project, environment, "inferplan", "up", "local", "--engine", "pulumi", check=False
@@ -135,25 +161,6 @@ def test_down_destroy_and_a_move_leave_the_claim_and_its_namespace(
     assert exists(cluster, "/apis/apps/v1/namespaces/elsewhere/deployments/llama-3-8b")
     assert exists(cluster, inside(PROBE))
     assert not exists(cluster, "/apis/apps/v1/namespaces/inference/deployments/llama-3-8b")
-    api.request("POST", inside("persistentvolumeclaims", "elsewhere"), CLAIM)
-
-    by_hand = {
-        **environment,
-        "PULUMI_BACKEND_URL": (cluster.directory / "pulumi").as_uri(),
-        "INFERPLAN_KUBECONFIG": str(cluster.kubeconfig),
-    }
-    run_in(project, by_hand, "pulumi", "destroy", "--stack", "local", "--yes", "--skip-preview")
-    assert exists(cluster, inside(PROBE, "elsewhere"))
-    assert not exists(cluster, "/apis/apps/v1/namespaces/elsewhere/deployments/llama-3-8b")
-
-    stopped = run_in(
-        project, environment, "inferplan", "up", "local", "--engine", "pulumi", check=False
-    )
-    assert stopped.returncode == 1
-    assert "inferplan:adoptNamespace: true" in stopped.stderr
-
-    api.request("DELETE", inside(PROBE, "elsewhere"))
-    run_in(project, environment, "inferplan", "up", "local", "--engine", "pulumi")
     run_in(project, environment, "inferplan", "down", "local", "--engine", "pulumi", "--yes")
     assert not exists(cluster, "/api/v1/namespaces/elsewhere")
     assert exists(cluster, inside(PROBE))
@@ -162,7 +169,6 @@ def test_down_destroy_and_a_move_leave_the_claim_and_its_namespace(
     api.close()
 
 
-# The rehearsal, which changes the same objects, tries this in every run.
 @pytest.mark.full
 def test_down_keeps_the_namespace_on_request_and_the_stack_adopts_it(
     environment, cluster: Cluster, project: Path, stack: Path
