@@ -82,6 +82,25 @@ def test_a_server_that_a_script_starts_needs_a_key(command, name):
     assert KEY not in rules({name: KEYED}, command)
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import os\nargs = ['vllm', 'serve', '/models/m'{}]\nos.execvp(args[0], args)\n",
+        "import subprocess as s\ns.run(['vllm', 'serve', '/models/m'{}], check=True)\n",
+        "import os\nos.execlp('vllm', 'vllm', 'serve', '/models/m'{})\n",
+    ],
+)
+def test_a_program_that_starts_a_server_is_seen(program):
+    command = ["python3", "/code/go.py"]
+    assert KEY in rules({"go.py": program.format("")}, command)
+    assert KEY not in rules({"go.py": program.format(", '--api-key', key")}, command)
+
+
+def test_a_program_that_only_names_a_server_is_calm():
+    program = "ENGINES = ['vllm', 'sglang']\nprint(ENGINES)\n"
+    assert KEY not in rules({"go.py": program}, ["python3", "/code/go.py"])
+
+
 def test_a_script_may_set_the_key():
     script = "export VLLM_API_KEY=$(cat /keys/key)\nexec vllm serve /models/m"
     assert KEY not in rules({"go.sh": script}, ["/code/go.sh"])

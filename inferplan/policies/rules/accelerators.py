@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from inferplan.hardware.machines import ec2_devices
-from inferplan.kube.names import HUGEPAGES, RESOURCE_VENDORS, vendor_of
+from inferplan.kube.names import HUGEPAGES, MIG_PREFIX, RESOURCE_VENDORS, vendor_of
 from inferplan.kube.pod_templates import RAY_CLUSTERS
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack
@@ -165,6 +165,14 @@ def accelerator_require_tensor_parallel_fit(pod: PodTemplate, _: Parameters) -> 
             or _spans_cluster(pod, container)
         ):
             continue
+        parts = any(
+            name.startswith(MIG_PREFIX) for name, _ in container.at("resources", "limits").entries()
+        )
+        if parts and any(container.option(*names) not in (None, "1") for (names,) in SIZES[:2]):
+            yield violation(
+                container.at("args"),
+                "splits a model between parts of accelerators, which NCCL cannot connect",
+            )
         ranks = 1
         for alternatives in SIZES:
             size = next(

@@ -32,6 +32,7 @@ from inferplan.tables import table
 
 _PROVIDER = "pulumi:providers:kubernetes"
 
+_VOLUME = "kubernetes:core:PersistentVolume"
 CONFIG_MAP, SECRET = "kubernetes:core:ConfigMap", "kubernetes:core:Secret"
 # The look-behind keeps the search linear: without it, every letter of a long word starts another
 # attempt.
@@ -82,8 +83,13 @@ def _hosts_in(resource: Resource) -> Iterator[tuple[Field, str]]:
                 for key, value in _named_urls(field.text())
                 if re.match(names["hostKeys"], key)
             )
+    servers = resource.select("spec", "nfs", "server") if resource.kind == _VOLUME else ()
+    yield from ((each, each.text()) for each in servers if not each.absent)
     if resource.kind not in PODS.kinds:
         return
+    for pod in resource.parts(PODS):
+        servers = pod.select("volumes", "*", "nfs", "server")
+        yield from ((each, each.text()) for each in servers if not each.absent)
     for container in resource.parts(CONTAINERS):
         for name, entry in container.environment().items():
             if re.search(names["hostVariables"], name):

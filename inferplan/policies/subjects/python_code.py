@@ -2,11 +2,14 @@
 
 import ast
 import contextlib
+import re
 import warnings
 from functools import lru_cache
 
 _LONGEST = 1_000_000
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+# Calls that start a program.
+_STARTS = re.compile(r"\bsubprocess\b|\bPopen\(|\bos\.(exec|spawn|posix_spawn|system|popen)")
 _SPEAKS = frozenset(
     ("add_argument", "critical", "debug", "error", "exception", "info", "log", "print", "warning")
 )
@@ -23,6 +26,32 @@ def plain_code(text: str) -> str:
             tree = ast.parse(text)
             return ast.unparse(_Plain(tree).visit(tree))
     return text
+
+
+@lru_cache(maxsize=512)
+def commands_called(text: str) -> tuple[str, ...]:
+    """The words of the commands that a Python program starts, each command after a line break."""
+    words: list[str] = []
+    with warnings.catch_warnings(), contextlib.suppress(*_UNREADABLE):
+        warnings.simplefilter("ignore")
+        if _STARTS.search(text) and len(text) < _LONGEST:
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.List | ast.Tuple):
+                    words += ["\n", *_texts(node.elts)]
+                elif isinstance(node, ast.Call):
+                    lines = (each for each in _texts(node.args) if " " in each)
+                    words += [word for line in lines for word in ("\n", *line.split())]
+                    if isinstance(node.func, ast.Attribute) and node.func.attr.startswith("execl"):
+                        words += ["\n", *_texts(node.args)]
+    return tuple(words)
+
+
+def _texts(nodes: list[ast.expr]) -> list[str]:
+    """The texts of expressions, `$` for one that is computed."""
+    return [
+        each.value if isinstance(each, ast.Constant) and isinstance(each.value, str) else "$"
+        for each in nodes
+    ]
 
 
 class _Plain(ast.NodeTransformer):

@@ -11,6 +11,7 @@ from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.subjects.mounted import File, files_of, options_in, variables_of
 from inferplan.policies.subjects.pods import PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import SHELLS, split_script
+from inferplan.policies.subjects.python_code import commands_called
 
 # Places that the entrypoints of images run without a command of the pod.
 _RUN_BY_IMAGES = re.compile(r"/(.*/)?(docker-)?entrypoint[^/]*(/.*)?|/etc/(profile|\w+-init)\.d/.*")
@@ -65,6 +66,11 @@ def _scripts(stack: Stack, pod: PodTemplate) -> Iterator[tuple[Container, list[s
             split = split_script(content.field, content.text, container.environment())
             words += ["\n", *(each.text for each in split)]
             names.append(name)
+        for file in of_container:
+            if file.name in line and file.language == "python":
+                called = commands_called(file.text)
+                words += called
+                names += [file.path] if called else []
         for file in of_container:
             if not file.closed and (options := options_in(file)):
                 words += options
