@@ -29,6 +29,8 @@ ROWS = [
 ]
 # A wrong and a right value for each pattern, by the beginning of the pattern.
 SAMPLES = {
+    r"^\$(Latest": ("$Latest", "3"),
+    "^(python": ("python3.8", "python3.13"),
     "^http://(?!": ("http://id.acme.example/jwks", "https://id.acme.example/jwks"),
     "^([0-9a-f]{40}": ("main", "0c5f2b1d9e8a7c6b5d4e3f2a1b0c9d8e7f6a5b4c"),
     r"^(.*\{\{": ("main", "{{ .revision }}"),
