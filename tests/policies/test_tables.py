@@ -22,13 +22,15 @@ from tests.policies.cases import PASS, REFUSED, UNJUDGED, keys_of, label, put, r
 
 TABLES = {"aws_settings": "aws-restrict-settings", "object_settings": "object-restrict-settings"}
 ROWS = [
-    (name, {"path": path, **{key: each for key, each in row.items() if key != "paths"}})
+    (name, {**{key: each for key, each in row.items() if key != "paths"}, "path": path})
     for name in TABLES
     for row in table(f"policies/rules/{name}.toml")["row"]
     for path in row.get("paths") or [row["path"]]
+    for path in ([f"**.{each}" for each in path[3:].split("|")] if "|" in path else [path])
 ]
 # A wrong and a right value for each pattern, by the beginning of the pattern.
 SAMPLES = {
+    "^([0-9]{5,}h": ("87600h", "2160h"),
     r"^\$(Latest": ("$Latest", "3"),
     "^(python": ("python3.8", "python3.13"),
     "^http://(?!": ("http://id.acme.example/jwks", "https://id.acme.example/jwks"),
@@ -90,7 +92,7 @@ def values_of(row: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def type_of(kind: str) -> str:
-    package, module, name = kind.split(":")
+    package, module, name = (kind if kind != "aws:*" else "aws:any:*").split(":")
     return f"{package}:{module}/v1:{name.replace('*', 'Claim')}"
 
 

@@ -42,6 +42,7 @@ _NAMED = re.compile(
 _HOST = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@\s]*@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+)(?::[0-9]+)?(?:[/?,#]|\Z)"
 )
+_ADDRESS = re.compile(r"[0-9.]+|[0-9a-fA-F:]*:[0-9a-fA-F:]*")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 _INSIDE = (".svc", ".local", ".internal", ".localdomain", ".lan", ".test", ".home.arpa")
 _DOWNLOADS = re.compile(r"\b(s3|gs|az|hf|https)://")
@@ -83,13 +84,9 @@ def _hosts_in(resource: Resource) -> Iterator[tuple[Field, str]]:
                 for key, value in _named_urls(field.text())
                 if re.match(names["hostKeys"], key)
             )
-    servers = resource.select("spec", "nfs", "server") if resource.kind == _VOLUME else ()
-    yield from ((each, each.text()) for each in servers if not each.absent)
+    yield from _file_servers(resource)
     if resource.kind not in PODS.kinds:
         return
-    for pod in resource.parts(PODS):
-        servers = pod.select("volumes", "*", "nfs", "server")
-        yield from ((each, each.text()) for each in servers if not each.absent)
     for container in resource.parts(CONTAINERS):
         for name, entry in container.environment().items():
             if re.search(names["hostVariables"], name):
@@ -107,6 +104,16 @@ def _hosts_in(resource: Resource) -> Iterator[tuple[Field, str]]:
         for key, value in _named_urls(config.text())
         if re.search(names["hostVariables"], key)
     )
+
+
+def _file_servers(resource: Resource) -> Iterator[tuple[Field, str]]:
+    """The NFS servers that an address names. A name may be one of the company's own."""
+    servers = [resource.at("spec", "nfs", "server")] if resource.kind == _VOLUME else []
+    for pod in resource.parts(PODS) if resource.kind in PODS.kinds else ():
+        servers += pod.select("volumes", "*", "nfs", "server")
+    for each in servers:
+        if _ADDRESS.fullmatch(text := each.text()):
+            yield each, f"[{text}]" if ":" in text else text
 
 
 def _named_urls(text: str) -> list[tuple[str, str]]:

@@ -1,15 +1,15 @@
 """Rules as tables: rows that say which values a field of a kind must or must not have.
 
-A row has `kinds` (`aws:ec2:Subnet`, or `kubernetes:karpenter.sh:*` for a group), a `path` (keys
-separated by dots; `*` is each item of a list, a first `**` any depth; `\\.` is a dot in a key) or
-several `paths`, one test and a `problem`. `when` is a map of paths and values: the row applies only
-if each field has one of its values (`*` is any), or is not set if there are none. With `each`, the path of a
-list, `path` and `when` are those of its items. Booleans and numbers are compared as text, because
-Kubernetes and AWS accept both.
+A row has `kinds` (`aws:ec2:Subnet`, `kubernetes:karpenter.sh:*` for a group, `aws:*` for all), a
+`path` (keys separated by dots; `*` is each item of a list, a first `**` any depth, after which
+`a|b` are two keys; `\\.` is a dot in a key) or several `paths`, one test and a `problem`. `when` is
+a map of paths and values: the row applies only if each field has one of its values (`*` is any), or
+is not set if there are none. With `each`, the path of a list, `path` and `when` are those of its
+items. Booleans and numbers are compared as text, because Kubernetes and AWS accept both.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from inferplan.policies.engine.fields import Field, FieldError
@@ -95,20 +95,31 @@ class Table:
             "object",
             kinds | set(more),
             lambda resource: (resource,),
-            also=lambda resource: group_of(resource.kind) in kinds,
+            also=lambda resource: not kinds.isdisjoint(_wider(resource.kind)),
         )
 
     def check(self, resource: Resource, _: Parameters) -> Violations:
         """The violations of a resource. Raises FieldError."""
-        return violations_of(
-            (*self._rows.get(resource.kind, ()), *self._rows.get(group_of(resource.kind), ())),
-            resource,
-        )
+        group, package = _wider(resource.kind)
+        paths = set()
+        for each in violations_of(
+            (*self._rows.get(resource.kind, ()), *self._rows.get(group, ())), resource
+        ):
+            paths.add(each.path)
+            yield each
+        # A row of a kind says more about a field than one of all kinds.
+        more = violations_of(self._rows.get(package, ()), resource)
+        yield from (each for each in more if each.path not in paths)
 
 
 def group_of(kind: str) -> str:
     """The group of a kind with a star for its name: `kubernetes:ray.io:*`."""
     return f"{kind.rpartition(':')[0]}:*"
+
+
+def _wider(kind: str) -> tuple[str, str]:
+    """The group and the package of a kind, each with a star."""
+    return group_of(kind), f"{kind.partition(':')[0]}:*"
 
 
 def violations_of(rows: Iterable[Row], part: Part) -> Violations:
@@ -147,11 +158,11 @@ def _is_one_of(field: Field, values: list[str]) -> bool:
 
 def fields_of(part: Part, path: str) -> Iterable[Field]:
     first, *rest = (key.replace("\\.", ".") for key in _DOT.split(path))
-    return _below(part.at(), rest[0]) if first == "**" else part.select(first, *rest)
+    return _below(part.at(), rest[0].split("|")) if first == "**" else part.select(first, *rest)
 
 
-def _below(field: Field, name: str) -> Iterator[Field]:
-    return (each for key, each in entries_below(field) if key == name)
+def _below(field: Field, names: Collection[str]) -> Iterator[Field]:
+    return (each for key, each in entries_below(field) if key in names)
 
 
 def entries_below(field: Field) -> Iterator[tuple[str | int, Field]]:
