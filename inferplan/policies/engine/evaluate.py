@@ -9,11 +9,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from inferplan.policies.engine.fields import FieldError, MalformedFieldError
-from inferplan.policies.engine.registry import rules_for, stack_rules
+from inferplan.policies.engine.registry import readings, rules_for, stack_rules
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Edit, Level, Rule, State
 from inferplan.policies.engine.settings import Exemption, Settings
-from inferplan.policies.subjects.scripts import spelled_out
 
 _NAMED_BY_CONTENT = frozenset({"ConfigMap", "Job", "PersistentVolume", "PersistentVolumeClaim"})
 # A script's words have no place of their own in the arguments.
@@ -104,7 +103,7 @@ def _of_scripts(
     """The violations that appear once containers name the commands of their scripts. The problems
     in `known` are not repeated.
     """
-    spelled = spelled_out(stack)
+    spelled = {urn: each for one in readings() for urn, each in one.spell(stack).items()}
     if not spelled:
         return
     originals = [each for each in stack if each.urn in spelled]

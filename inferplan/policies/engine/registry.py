@@ -1,26 +1,32 @@
 """All rules in the modules of `inferplan/policies/rules`, in the order of their ids."""
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 
 from inferplan.policies import rules as package
-from inferplan.policies.engine.resource import Resource
+from inferplan.policies.engine.resource import Reading, Resource
 from inferplan.policies.engine.rule import RULES, Rule
 from inferplan.tables import table
 
 
 @cache
 def all_rules() -> Mapping[str, Rule]:
-    modules = [
-        import_module(f"{package.__name__}.{each.name}")
-        for each in pkgutil.iter_modules(package.__path__)
-    ]
-    rules = [
-        value for module in modules for value in vars(module).values() if isinstance(value, Rule)
-    ]
+    rules = [value for value in _values() if isinstance(value, Rule)]
     return {rule.id: rule for rule in sorted(rules, key=lambda rule: rule.id)}
+
+
+@cache
+def readings() -> tuple[Reading, ...]:
+    """The other readings of a stack that the rules judge too."""
+    return tuple({value for value in _values() if isinstance(value, Reading)})
+
+
+def _values() -> Iterator[object]:
+    """The values of the modules of rules."""
+    for each in pkgutil.iter_modules(package.__path__):
+        yield from vars(import_module(f"{package.__name__}.{each.name}")).values()
 
 
 def missing_rules() -> tuple[str, ...]:

@@ -96,6 +96,23 @@ class Subject(NamedTuple):
     also: Callable[[Resource], bool] = lambda _: False
 
 
+class Spelled(NamedTuple):
+    """A resource with the commands of its scripts in the arguments of its containers, and the names
+    of those scripts.
+    """
+
+    resource: Resource
+    files: tuple[str, ...]
+
+
+class Reading(NamedTuple):
+    """Another reading of a stack, which all rules judge too. `spell` returns the resources that it
+    shows in another way, by URN.
+    """
+
+    spell: Callable[[Stack], Mapping[str, Spelled]]
+
+
 def objects(*kinds: str) -> Subject:
     """Whole resources of `kinds`, written as `kubernetes:core:Service` or `aws:s3:Bucket`."""
     return Subject("object", frozenset(kinds), lambda resource: (resource,))

@@ -151,7 +151,7 @@ def model_require_server_key(container: Container, _: Parameters) -> Violations:
         # rules require.
         return
     entry = next((environment[name] for name in names if name in environment), None)
-    if entry is None and any(re.match(rf"({'|'.join(names)})=.", each) for each in container.words):
+    if names and any(re.match(rf"({'|'.join(names)})=.", each) for each in container.words):
         # A script sets the variable.
         return
     if entry is None:

@@ -5,7 +5,7 @@ is judged as if its content were in the container.
 import re
 from collections.abc import Iterator
 
-from inferplan.policies.engine.resource import Stack
+from inferplan.policies.engine.resource import Reading, Stack
 from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.rules.connections import pod_disallow_piped_programs
 from inferplan.policies.rules.engines import (
@@ -21,6 +21,7 @@ from inferplan.policies.subjects.mounted import (
     with_raw,
 )
 from inferplan.policies.subjects.pods import PODS, Container, PodTemplate
+from inferplan.policies.subjects.scripts import spelled_out
 from inferplan.policies.subjects.serving import engine_of
 
 # Settings of a model in JSON, YAML, TOML, properties, or Triton's text form.
@@ -28,6 +29,8 @@ _TRUSTS = re.compile(
     r"""(?i)trust[-_]remote[-_]code["']?\s*([:=]|value:?\s*\{\s*string_value:)\s*["']?(true|1|yes|on)\b"""
 )
 _COMMENTS = re.compile(r"(?m)^[ \t]*(#|//).*$")
+# Rules on commands judge the commands of scripts too.
+SCRIPTS = Reading(spelled_out)
 _BY_CONTAINER = (
     model_disallow_development_switches,
     model_disallow_trust_remote_code,

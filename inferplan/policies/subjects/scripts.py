@@ -5,9 +5,9 @@ rules on commands judge those too.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.policies.engine.resource import Spelled, Stack
 from inferplan.policies.subjects.mounted import File, files_of, options_in, variables_of
 from inferplan.policies.subjects.pods import PODS, Container, PodTemplate
 from inferplan.policies.subjects.programs import SHELLS, split_script
@@ -18,21 +18,14 @@ _RUN_BY_IMAGES = re.compile(r"/(.*/)?(docker-)?entrypoint[^/]*(/.*)?|/etc/(profi
 _RUNS = rf"(?<![\w./-])({'|'.join(sorted(SHELLS))}|source|exec|\.)\s+(-\S+\s+)*[\"']?\S*"
 
 
-class Spelled(NamedTuple):
-    """A resource with the commands of its scripts in the arguments of its containers, and the names
-    of those scripts.
-    """
-
-    resource: Resource
-    files: tuple[str, ...]
-
-
 def spelled_out(stack: Stack) -> Mapping[str, Spelled]:
     """The resources of a stack that run scripts of its objects, by URN. Scripts that cannot be read
     are left out: pod-restrict-mounted-files reports them.
     """
     spelled: dict[str, Spelled] = {}
-    for resource in stack.of(*sorted(PODS.kinds)):
+    for resource in stack:
+        if resource.kind not in PODS.kinds and not PODS.also(resource):
+            continue
         with stack.for_rule().unreadable:
             inputs, names = resource.inputs, []
             for pod in resource.parts(PODS):
@@ -108,4 +101,5 @@ def _changed(value: Any, keys: Sequence[str | int], new: Any) -> Any:
             _changed(each, rest, new) if place == first else each
             for place, each in enumerate(value)
         ]
-    return {**value, first: _changed(value.get(first), rest, new)}
+    parts = value or {}
+    return {**parts, first: _changed(parts.get(first), rest, new)}
