@@ -2,7 +2,8 @@
 
 An engine alternates steps that only decode with steps that also read a prompt. With `rate` requests
 per second, prompts take the share `rate * delay` of the time, so a token takes `decode / (1 - rate
-* delay)`; by Little's law `rate * (ttft + tokens * itl)` requests run at once. Prompts queue as in
+* delay)`; by Little's law `rate * (ttft + tokens * itl)` requests run at once. Prompts that fit one
+step are read together, and each occupies the engine for its share of the step. They queue as in
 M/D/1, and requests wait for a slot when all are taken (Sakasegawa's formula). `at` solves these
 equations for a rate, as plans need it, and `closed` for a number of clients, as load tests measure.
 The capacity is the rate of as many clients as there are slots.
@@ -65,10 +66,13 @@ class Replica:
             else first + part * (self.steps.decode(low + 1, self.prompt, self.answer) - first)
         )
 
+    def _room(self, running: float) -> int:
+        """Tokens of prompts that a step reads next to `running` requests that decode."""
+        return max(self.tokens_per_step - round(running), self.tokens_per_step // 8, 1)
+
     def _chunks(self, running: float) -> int:
         """Steps that a prompt is read in, next to `running` requests that decode."""
-        room = max(self.tokens_per_step - round(running), self.tokens_per_step // 8, 1)
-        return math.ceil((self.prompt - self.cached) / room)
+        return math.ceil((self.prompt - self.cached) / self._room(running))
 
     def prefill(self, running: float) -> float:
         """Seconds until a prompt is read, while `running` requests decode in the same steps."""
@@ -81,6 +85,13 @@ class Replica:
     def delay(self, running: float) -> float:
         """Seconds by which reading a prompt delays all other requests."""
         return max(self.prefill(running) - self._chunks(running) * self.decode(running), 0.0)
+
+    def occupied(self, running: float) -> float:
+        """Seconds that a prompt keeps other prompts waiting: those that fit one step are read
+        together, so each of them has a share of what the step takes anyway.
+        """
+        together = max(self._room(running) // (self.prompt - self.cached), 1)
+        return self.delay(running) + self._chunks(running) * self.decode(running) / together
 
     def _token(self, running: float, rate: float) -> float:
         """Seconds between the tokens of a request, while prompts come at `rate` per second."""
@@ -97,14 +108,14 @@ class Replica:
         """
         running = min(clients, self.slots)
         others = max(running - 1, 0)
-        prefill = self.prefill(others)
+        prefill, occupied = self.prefill(others), self.occupied(others)
         # The prompts of all clients arrive together once, and the last one waits for all others.
-        burst = others / 2 * prefill
+        burst = others / 2 * occupied
         rate = running / (prefill + self.answer * self.decode(running))
         ttft = itl = 0.0
         for _ in range(_ROUNDS):
-            load = min(rate * prefill, _BUSIEST)
-            queue = min(prefill * load / (2 * (1 - load)), burst)
+            load = min(rate * occupied, _BUSIEST)
+            queue = min(occupied * load / (2 * (1 - load)), burst)
             first = prefill + self.decode(running) / 2 + queue + burst / requests
             itl = self._token(running, rate)
             hold = OVERHEAD + first + max(self.answer - 1, 0) * itl
@@ -127,16 +138,18 @@ class Replica:
         crowded = min(
             running + NormalDist().inv_cdf(percentile / 100) * math.sqrt(running), float(self.slots)
         )
-        prefill, decode = self.prefill(running), self.decode(crowded)
-        load, full = min(rate * prefill, _BUSIEST), rate / self.capacity
-        wait = _tail(load, prefill / (2 * (1 - load)), percentile)
+        prefill, occupied = self.prefill(running), self.occupied(running)
+        load, full = min(rate * occupied, _BUSIEST), rate / self.capacity
+        # A prompt arrives at any moment of a step.
+        wait = percentile / 100 * self.decode(crowded)
+        wait += _tail(load, occupied / (2 * (1 - load)), percentile)
         wait += _tail(
             full ** (math.sqrt(2 * (self.slots + 1)) - 1),
             hold / (self.slots * (1 - full)),
             percentile,
         )
         return Speed(
-            ttft=OVERHEAD + prefill + decode + wait,
+            ttft=OVERHEAD + prefill + wait,
             itl=self._token(crowded, rate),
             running=running,
             rate=rate,

@@ -159,6 +159,8 @@ class Simulation:
         # mean.
         self.prefills: list[float] = (middle * new / (replica.prompt - replica.cached)).tolist()
         self.ttft, self.itl = (each or math.inf for each in limits)
+        # A token errs by a band of its own, so it is judged without what slower prompts add.
+        self.slower = slower
         self.servers = [_Server(0.0) for _ in range(rule.least)]
         self.late = self.lost = 0
         self.seconds = 0.0
@@ -225,7 +227,8 @@ class Simulation:
         alone = self.steps[min(count + 1, self.slots)]
         step = alone / (1 - min(best.load, 0.95))
         heapq.heappush(best.done, first + step * (answer - 1))
-        if first + alone + OVERHEAD - now > self.ttft or step > self.itl:
+        judged = alone / (1 - min(best.load / self.slower, 0.95))
+        if first + alone + OVERHEAD - now > self.ttft or judged > self.itl:
             self.late += 1
 
     def _tick(self, now: float) -> None:

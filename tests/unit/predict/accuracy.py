@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -21,11 +20,8 @@ from inferplan.predict.batches import Replica
 from inferplan.predict.forecast import Traffic, replica_of
 from inferplan.predict.library import Band, UnknownSpeedError, band_of
 from inferplan.predict.memory import layers_of
+from tests.unit.predict.bands import FEWEST, FIGURES, KEPT, Comparison, bands
 
-_FEWEST = 5
-"""Comparisons on one accelerator below which the band is that of all accelerators."""
-_KEPT = 0.9
-"""The share of the comparisons that a band holds."""
 _REQUESTS = 10
 """Requests that each client of a load test sends, as the scripts of the sources do."""
 _TITLE = "# How accurate predictions are"
@@ -33,23 +29,6 @@ _ROOT = Path(__file__).parents[3]
 FITTED, HELD_BACK = (
     Path(__file__).with_name(f"{name}.csv") for name in ("measurements", "held_back")
 )
-LAYERS = ("dense", "experts")
-FIGURES = ("ttft", "itl", "capacity", "percentile_ttft", "percentile_itl")
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One measurement with the relative errors of its prediction by figure, and the version of the
-    kernels; `unknown` says why there is none.
-    """
-
-    row: dict[str, str]
-    errors: dict[str, float]
-    framework: str = ""
-    system: str = ""
-    layers: str = ""
-    kernels: str = ""
-    unknown: str = ""
 
 
 def compared(path: Path) -> Iterator[Comparison]:
@@ -108,52 +87,6 @@ def _comparison(row: dict[str, str]) -> Comparison:
     return Comparison(row, errors, steps.framework, steps.system, layers, version)
 
 
-def errors_of(group: Sequence[Comparison], figure: str) -> list[float]:
-    return sorted(abs(each.errors[figure]) for each in group if figure in each.errors)
-
-
-def bands(found: Sequence[Comparison]) -> dict[str, dict[str, float]]:
-    """The errors that `_KEPT` of the comparisons stay within, and their number: of each accelerator
-    with an engine for models of dense layers or of experts, and of all such models.
-
-    Times with too few comparisons have the band of all such models, and a throughput that of all
-    models: largest throughputs are few, and the sources differ more than the layers. A percentile
-    never errs less than a mean.
-    """
-    groups: dict[str, list[Comparison]] = defaultdict(list)
-    every = [each for each in found if not each.unknown]
-    for each in every:
-        groups[f"{each.framework}-{each.system}-{each.layers}"].append(each)
-        groups[each.layers].append(each)
-    written = {}
-    for name, group in sorted(groups.items()):
-        if name not in LAYERS and len(group) < _FEWEST:
-            continue
-        wider = groups[name.rpartition("-")[2]]
-        figures = {
-            figure: _kept(_enough(figure, group, wider, every))
-            if figure != "capacity"
-            else _kept(_enough(figure, group if name not in LAYERS else every, every))
-            for figure in FIGURES
-        }
-        for figure in ("ttft", "itl"):
-            percentile = f"percentile_{figure}"
-            figures[percentile] = max(figures[percentile], figures[figure])
-        written[name] = figures | {"comparisons": len(group)}
-    return written
-
-
-def _enough(figure: str, *groups: Sequence[Comparison]) -> list[float]:
-    """The errors of the first group with enough comparisons, else of the last."""
-    errors = [errors_of(group, figure) for group in groups]
-    return next((each for each in errors if len(each) >= _FEWEST), errors[-1])
-
-
-def _kept(ordered: list[float]) -> float:
-    """The error that `_KEPT` of the comparisons stay within, rounded up to whole percents."""
-    return round(ordered[min(int(_KEPT * len(ordered)), len(ordered) - 1)] + 0.005, 2)
-
-
 def band(each: Comparison) -> Band:
     return band_of(each.framework, each.system, each.layers)
 
@@ -181,8 +114,9 @@ def page(fitted: Sequence[Comparison], apart: Sequence[Comparison]) -> Iterator[
     yield "## Measurements that nothing was fitted to\n"
     yield (
         "These rows were written down before the formulas got their constants. The remarks, and the"
-        " groups that bands are formed of, came after the first comparison, so the shares that bands"
-        " hold are not those of unseen rows. A remark names a doubt about the load of its row.\n"
+        " groups that bands are formed of, came after the first comparison, and so did reading"
+        " short prompts together, which the rows below chose. So the shares that bands hold are not"
+        " those of unseen rows. A remark names a doubt about the load of its row.\n"
     )
     yield from _summary("All rows", apart)
     yield from _summary("Rows without a remark", [each for each in apart if not each.row["remark"]])
@@ -197,9 +131,12 @@ def page(fitted: Sequence[Comparison], apart: Sequence[Comparison]) -> Iterator[
     yield from _rows(fitted)
     yield "\n## Bands\n"
     yield (
-        f"The error that {_KEPT:.0%} of these comparisons stay within. A time with fewer than"
-        f" {_FEWEST} comparisons has the band of all models with dense layers, or with experts, and a"
-        " throughput that of all models. A percentile has its own band, at least that of the mean.\n"
+        f"The error that one more comparison stays within in {KEPT:.0%} of the cases (the quantile of"
+        f" conformal prediction), or that {KEPT:.0%} of the comparisons of the worst model stay within,"
+        f" whichever is larger. An accelerator has a band of its own from {FEWEST} comparisons with two"
+        " models on. A time with fewer has the band of all models with dense layers, or with experts,"
+        " and a throughput that of all models. A percentile has its own band, at least that of the"
+        " mean. Bands come from these rows alone.\n"
     )
     yield f"| accelerator | measurements | {' | '.join(map(_words, FIGURES))} |"
     yield f"|---|---|{'---|' * len(FIGURES)}"
