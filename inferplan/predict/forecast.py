@@ -8,43 +8,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from inferplan.hardware.prices import price_list
-from inferplan.kube.durations import milliseconds_of
 from inferplan.kube.facts import Subjects
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import bytes_of
 from inferplan.predict.batches import Replica, Speed
 from inferplan.predict.library import MEASURE, Band, Memory, UnknownSpeedError, band_of, kernels
-from inferplan.predict.memory import cache_of, layers_of, memory_of, positions_of, tokens_of
+from inferplan.predict.memory import (
+    cache_of,
+    layers_of,
+    memory_of,
+    positions_of,
+    quantized,
+    tokens_of,
+)
 from inferplan.predict.profiles import Measured, differences, key_of, load, measured
-
-if TYPE_CHECKING:
-    from inferplan.predict.traces import Trace
+from inferplan.predict.traffic import Objective, Traffic, objective_of, traffic_of
 
 # Weights of fewer bytes than this share of the layers are quantized.
 _QUANTIZED = 0.8
 Source = Literal["predicted", "measured", "unknown"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Traffic:
-    """The requests to all replicas, of mean lengths."""
-
-    requests_per_second: float
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Objective:
-    """Times in seconds that `percentile` percent of the requests keep; None for no limit."""
-
-    ttft: float | None = None
-    itl: float | None = None
-    percentile: int = 95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,42 +205,6 @@ def _figures(
     }
 
 
-def traffic_of(model: Mapping[str, Any], root: Path) -> tuple[Traffic, Trace | None]:
-    """The traffic, and its trace. Of a trace plans judge the mean lengths, and the rate of its
-    busiest five minutes.
-    """
-    fact, trace = mapping(model, "traffic"), None
-    if "trace" in fact:
-        from inferplan.predict.traces import read_trace
-
-        trace = read_trace(root / fact["trace"], fact["trace"])
-        means = {
-            "inputTokens": round(trace.prompts.mean()),
-            "outputTokens": round(trace.answers.mean()),
-        }
-        fact = {**fact, **means, "requestsPerSecond": trace.busiest}
-    prompt = int(fact["inputTokens"])
-    cached = prompt * int(fact.get("sharedPrefixPercent", 0)) // 100
-    caches = mapping(model, "batching").get("prefixCaching", True)
-    rate, answer = float(fact["requestsPerSecond"]), int(fact["outputTokens"])
-    shared = min(cached, prompt - 1) if caches else 0
-    return (
-        Traffic(
-            requests_per_second=rate,
-            input_tokens=prompt,
-            output_tokens=answer,
-            cached_tokens=shared,
-        ),
-        trace,
-    )
-
-
-def objective_of(model: Mapping[str, Any]) -> Objective:
-    fact = mapping(model, "slo")
-    times = {name: milliseconds_of(fact[name]) / 1000 for name in ("ttft", "itl") if fact.get(name)}
-    return Objective(**times, percentile=int(fact.get("percentile", 95)))
-
-
 def replica_of(
     model: Mapping[str, Any], pool: Mapping[str, Any], traffic: Traffic
 ) -> tuple[Replica, Memory, int]:
@@ -289,6 +238,8 @@ def replica_of(
             f" of the measured kernels {_gib(memory.weights * split)}",
             f"State quantization, or correct weights.size. {MEASURE}",
         )
+    if stated and (batching.get("quantization") or quantized(steps.model)):
+        memory = replace(memory, weights=bytes_of(stated) / split)
     if not memory.per_token:
         # The library counts no cache of layers that differ from one another.
         memory = replace(memory, per_token=cache_of(steps.model, batching))

@@ -11,11 +11,12 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from inferplan.predict.arrays import np
-from inferplan.predict.forecast import error_band, objective_of, replica_of, traffic_of
+from inferplan.predict.forecast import error_band, replica_of
 from inferplan.predict.library import UnknownSpeedError
 from inferplan.predict.profiles import first_problem
 from inferplan.predict.simulation import SIGNALS, Event, Number, Outcome, Part, Simulation, rule_of
 from inferplan.predict.traces import Trace
+from inferplan.predict.traffic import objective_of, traffic_of
 
 
 class IncidentError(UnknownSpeedError):

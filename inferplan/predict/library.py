@@ -6,7 +6,6 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -27,6 +26,10 @@ INSTALL = "Install inferplan's wheel with the extra predict: inferplan docs inst
 # Endings and beginnings of names of the same layers: instruction tuning changes no size.
 _SAME_LAYERS = re.compile(r"^meta-|-(instruct|it|chat|base|hf)(?=-|$)")
 
+# Endings of names of quantized copies, whose layers are those of the model without them.
+_QUANTIZED_COPY = re.compile(
+    r"[-_.](awq|gptq|gguf|fp8|fp4|nvfp4|mxfp4|int[48]|[48]bit|bnb|w[48]a(?:16|8)|q[2-8](?:_[a-z0-9]+)*)(?=[-_.]|$)"
+)
 # Seconds of a step outside of its kernels: scheduling, sampling, launches. Fitted to the published
 # load tests of tests/unit/predict/measurements.csv; that of other engines vanishes in their spread.
 _OUTSIDE_KERNELS = {"vllm": 0.0004}
@@ -88,14 +91,8 @@ def library_model(name: str) -> tuple[str, str | None, str | None]:
     by_key = {_key(each): each for each in reversed(known_models())} | aliases
     match = by_key.get(_key(name))
     if match is None:
-        near = get_close_matches(
-            _key(name), [_key(each) for each in known_models()], n=1, cutoff=0.6
-        )
-        example = (
-            f", such as {next(each for each in known_models() if _key(each) == near[0])}"
-            if near
-            else ""
-        )
+        same = by_key.get(_key(base_of(name)))
+        example = f", such as {same.split()[0]}" if same else ""
         raise UnknownSpeedError(
             f"aiconfigurator {_version()} does not know the layers of {name!r}",
             f"Set traffic.model to the published model with the same layers{example}, or measure it"
@@ -108,6 +105,11 @@ def library_model(name: str) -> tuple[str, str | None, str | None]:
 
 def _key(name: str) -> str:
     return _SAME_LAYERS.sub("", name.rpartition("/")[2].lower())
+
+
+def base_of(name: str) -> str:
+    """The name of the model that `name` is a quantized copy of; `name` itself for others."""
+    return _QUANTIZED_COPY.sub("", name.lower())
 
 
 def _version() -> str:

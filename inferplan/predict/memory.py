@@ -11,7 +11,7 @@ from typing import Any, Literal
 from inferplan.hardware.accelerators import lookup
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import bytes_of
-from inferplan.predict.library import MEASURE, Memory, UnknownSpeedError, library_model
+from inferplan.predict.library import MEASURE, Memory, UnknownSpeedError, base_of, library_model
 from inferplan.tables import table
 
 # The engine's own: context of the device, communication, graphs. vLLM 0.33 on one accelerator of a
@@ -36,7 +36,8 @@ def config_of(model: str) -> Mapping[str, Any] | None:
     try:
         name, *_ = library_model(model)
     except UnknownSpeedError:
-        return None
+        base = base_of(model)
+        return None if base == model.lower() else config_of(base)
     path = files("aiconfigurator_core").joinpath(
         "model_configs", f"{name.replace('/', '--')}_config.json"
     )
@@ -48,6 +49,11 @@ def layers_of(model: str) -> Literal["dense", "experts"]:
     """The kind of the layers of the published `model`."""
     config = config_of(model) or {}
     return "experts" if any(config.get(name) for name in _EXPERTS) else "dense"
+
+
+def quantized(model: str) -> bool:
+    """Tell if the published `model` has quantized weights by its own configuration."""
+    return bool((config_of(model) or {}).get("quantization_config"))
 
 
 def bytes_per_token(config: Mapping[str, Any], *, size: int, bits: int) -> float:

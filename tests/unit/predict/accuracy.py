@@ -17,9 +17,10 @@ from pathlib import Path
 from statistics import median
 
 from inferplan.predict.batches import Replica
-from inferplan.predict.forecast import Traffic, replica_of
+from inferplan.predict.forecast import replica_of
 from inferplan.predict.library import Band, UnknownSpeedError, band_of
 from inferplan.predict.memory import layers_of
+from inferplan.predict.traffic import Traffic
 from tests.unit.predict.bands import FEWEST, FIGURES, KEPT, Comparison, bands
 
 _REQUESTS = 10

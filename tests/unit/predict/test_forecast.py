@@ -101,9 +101,15 @@ def test_weights_that_do_not_fit_are_fatal_and_a_context_that_does_not_fit_is_a_
             "does not know the layers of 'acme/own'. Set traffic.model to the published model",
         ),
         (
+            # A quantized copy has the layers of its base, another size has not.
+            {"traffic": {"model": "acme/Meta-Llama-3.1-8B-Instruct-AWQ-INT4"}},
+            {},
+            "such as meta-llama/Meta-Llama-3.1-8B,",
+        ),
+        (
             {"traffic": {"model": "meta-llama/Llama-3.1-80B"}},
             {},
-            "such as meta-llama/Meta-Llama-3.1-",
+            "the published model with the same layers, or measure it",
         ),
         (
             {"batching": {"quantization": "awq"}},

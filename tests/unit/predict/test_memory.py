@@ -1,5 +1,6 @@
 """Memory by arithmetic: the expected bytes are those of the published configurations, by hand."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,6 +89,52 @@ def test_accelerators_without_measured_kernels_have_their_memory(
     assert known is not None
     low, high = tokens
     assert low <= known[1] <= high
+
+
+@pytest.mark.parametrize(
+    ("path", "size"),
+    [
+        ("llm/Llama-3.3-70B-Instruct-AWQ", "40Gi"),
+        ("llm/Llama-3.3-70B-Instruct-GPTQ-Int4", "38Gi"),
+        ("llm/Llama-3.3-70B-Instruct-GGUF", "43Gi"),
+        ("llm/Llama-3.3-70B-Instruct-FP8", "68Gi"),
+        ("llm/llama-3.3-70b-instruct.Q4_K_M.gguf", "43Gi"),
+    ],
+)
+def test_quantized_copies_have_their_stated_size_and_the_cache_of_their_layers(path, size):
+    pytest.importorskip("aiconfigurator_core")
+    known = memory_of(facts(path, size), {"accelerator": "nvidia-h100"})
+    assert known is not None
+    # 80 layers x 8 heads x 128 wide x keys and values x 2 bytes.
+    assert (known[0].weights, known[0].per_token) == (int(size[:-2]) << 30, 327_680)
+
+
+def test_mxfp4_is_sized_by_its_stated_size():
+    pytest.importorskip("aiconfigurator_core")
+    from inferplan.predict.forecast import forecasts
+    from tests.unit.predict.facts import model, stack
+
+    subjects = stack(
+        model(traffic={"model": "openai/gpt-oss-120b"}, weights={"path": "own", "size": "61Gi"}),
+        accelerator="nvidia-h100",
+    )
+    [each] = forecasts(subjects, Path())
+    assert each.memory is not None
+    assert (each.source, each.memory.weights) == ("predicted", 61 << 30)
+
+
+def test_131072_tokens_do_not_fit_one_l4():
+    pytest.importorskip("aiconfigurator_core")
+    from inferplan.predict.forecast import forecasts
+    from tests.unit.predict.facts import model, stack
+
+    subjects = stack(
+        model(weights={"path": "own", "size": "16Gi"}, batching={"contextLength": 131_072}),
+        accelerator="nvidia-l4",
+    )
+    [each] = forecasts(subjects, Path())
+    assert each.source == "unknown"
+    assert each.problems[0].startswith("contextLength 131,072 is more than the 27,911 tokens")
 
 
 def test_models_that_nobody_listed_and_weights_without_size_have_none():
