@@ -24,6 +24,9 @@ BEFORE = {
     "start-method",
     "sequences-above-tokens",
 }
+# Errors without the engine's own sentence: parallel sizes are judged by the nodes, and the port is
+# fixed.
+WITHOUT = {"tensor-parallel-heads", "environment-port-uri"}
 ROWS = {each["id"]: each for each in records("vllm")}
 
 
@@ -35,3 +38,23 @@ def test_validation_rejects_what_it_can_know(tmp_path, name):
         assert f" models.{MODEL}." in errors[0]
     else:
         assert errors == []
+
+
+@pytest.mark.parametrize("name", sorted(BEFORE - WITHOUT))
+def test_an_error_quotes_the_sentence_of_the_engine(tmp_path, name):
+    errors, _ = lines_about(tmp_path, vllm_fields(ROWS[name]))
+    said = (
+        ROWS[name]["engine_says"].removeprefix("vllm: error: ").removeprefix("vllm serve: error: ")
+    )
+    assert "vLLM says: " in errors[0]
+    if said.startswith("unrecognized"):
+        said = said.rpartition(" ")[0]
+    assert said.strip().rstrip(".,") in errors[0]
+
+
+def test_a_value_that_may_be_a_secret_is_not_quoted(tmp_path):
+    secret = "sk-" + "9f8e7d6c" * 4
+    for option in ("--tool-call-parser", "--hf-tokn"):
+        errors, _ = lines_about(tmp_path, {"extraArgs": [option, secret]})
+        assert errors
+        assert secret not in "".join(errors)

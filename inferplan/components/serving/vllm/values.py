@@ -95,7 +95,9 @@ def unknown(arguments: Sequence[str], release: str) -> Iterator[tuple[int, str]]
         if each.name not in known_options(release):
             instead = _instead(each.name, release)
             problem = f"{each.name!r} is not an option of vLLM {release}.{instead}"
-            yield each.index, f"{problem} An unknown option ends the server at its start."
+            # The value of an unknown option may be a secret.
+            word = f" vLLM says: unrecognized arguments: {each.name}"
+            yield each.index, f"{problem} An unknown option ends the server at its start.{word}"
 
 
 def _instead(name: str, release: str) -> str:
@@ -158,7 +160,8 @@ def value_problems(each: Argument, row: Mapping[str, Any]) -> Iterator[str]:
     elif row.get("takes") == "json" and not each.key and not isinstance(_loaded(value), dict):
         pairs = re.fullmatch(r"([a-z_]+)=([0-9]+)", value)
         form = f'{{"{pairs[1]}": {pairs[2]}}}' if pairs else "{...}"
-        yield f"{_quoted(value)} is not a JSON object, which {name} takes. Write '{form}'."
+        word = _own_word(f"argument {name}: Value {value} cannot be converted to …", value)
+        yield f"{_quoted(value)} is not a JSON object, which {name} takes. Write '{form}'.{word}"
 
 
 def _field_problems(name: str, key: str, value: str, fields: Mapping[str, Any]) -> Iterator[str]:
@@ -177,11 +180,21 @@ def _field_problems(name: str, key: str, value: str, fields: Mapping[str, Any]) 
             yield choice(f"{name}.{field}", item, allowed)
 
 
-def choice(name: str, value: str, allowed: Collection[str]) -> str:
+def choice(name: str, value: str, allowed: Collection[str], says: str = "") -> str:
+    """The error about a value that is not `allowed`, with the sentence that vLLM `says`."""
+    option = name if name.startswith("--") else f"--{name.replace('_', '-')}"
+    known = table("components/serving/vllm/engine_args.toml")["says"].get(option, "")
     return (
         f"{_quoted(value)} is not a value of {name}.{suggestion(value, allowed)} Allowed:"
-        f" {', '.join(allowed)}."
+        f" {', '.join(allowed)}.{_own_word(says or known.replace('VALUE', value), value)}"
     )
+
+
+def _own_word(sentence: str, value: str | None) -> str:
+    """The engine's own sentence, as a log has it; "" if `value` may be a secret."""
+    if not sentence or (value is not None and not _WORD.fullmatch(value)):
+        return ""
+    return f" vLLM says: {sentence.rstrip()}"
 
 
 def _quoted(value: str) -> str:
@@ -216,7 +229,8 @@ def _contradictions(
         problem = (
             f"without chunked prefill a step must hold a whole prompt, and {tokens} batched tokens"
             f" are fewer than the context of {length}. Raise maxNumBatchedTokens to {length}, or"
-            " remove --no-enable-chunked-prefill."
+            f" remove --no-enable-chunked-prefill. vLLM says: max_num_batched_tokens ({tokens}) is"
+            f" smaller than max_model_len ({length})."
         )
         yield chunks.index, problem
 
@@ -241,7 +255,9 @@ def field_problems(fields: Mapping[str, Any], release: str) -> Iterator[tuple[st
     if tokens and sequences and tokens < sequences:
         problem = (
             f"a step of {tokens} tokens cannot hold one token of each of {sequences} sequences"
-            f" (maxNumSeqs). Raise it to {sequences} at least, or lower maxNumSeqs."
+            f" (maxNumSeqs). Raise it to {sequences} at least, or lower maxNumSeqs. vLLM says:"
+            f" max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs"
+            f" ({sequences})."
         )
         yield "max_num_batched_tokens", problem
 
@@ -251,7 +267,7 @@ def variable_problems(environment: Mapping[str, Any], release: str) -> Iterator[
     for name, value in environment.items():
         allowed = values(release)["environment"].get(name)
         if allowed and isinstance(value, str) and value.lower() not in map(str.lower, allowed):
-            yield name, choice(name, value, allowed)
+            yield name, choice(name, value, allowed, f"Invalid value {value!r} for {name}")
 
 
 def ignored_variables(environment: Mapping[str, Any], release: str) -> Iterator[tuple[str, str]]:
