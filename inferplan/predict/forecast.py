@@ -244,9 +244,7 @@ def replica_of(
         # The library counts no cache of layers that differ from one another.
         memory = replace(memory, per_token=cache_of(steps.model, batching))
     tokens = tokens_of(memory, batching)
-    # TensorRT-LLM reserves the whole answer (GUARANTEED_NO_EVICT, the default of its LLM API), others
-    # take blocks as answers grow.
-    answer = traffic.output_tokens // (1 if steps.framework == "trtllm" else 2)
+    answer = int(traffic.output_tokens * steps.answer_held)
     own = traffic.input_tokens - traffic.cached_tokens + answer
     slots = max(1, min((tokens - traffic.cached_tokens) // max(own, 1), batching["maxSequences"]))
     limits = {"slots": slots, "tokens_per_step": batching["maxTokensPerStep"]}

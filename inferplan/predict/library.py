@@ -30,9 +30,6 @@ _SAME_LAYERS = re.compile(r"^meta-|-(instruct|it|chat|base|hf)(?=-|$)")
 _QUANTIZED_COPY = re.compile(
     r"[-_.](awq|gptq|gguf|fp8|fp4|nvfp4|mxfp4|int[48]|[48]bit|bnb|w[48]a(?:16|8)|q[2-8](?:_[a-z0-9]+)*)(?=[-_.]|$)"
 )
-# Seconds of a step outside of its kernels: scheduling, sampling, launches. Fitted to the published
-# load tests of tests/unit/predict/measurements.csv; that of other engines vanishes in their spread.
-_OUTSIDE_KERNELS = {"vllm": 0.0004}
 # Activations of a token in widths of the model, by the largest tensor parallel size: the library's
 # default for dense models.
 _ACTIVATIONS = ((1, 10), (2, 6), (64, 5))
@@ -58,7 +55,7 @@ class Memory:
     per_token: float
 
 
-def tables() -> Mapping[str, Mapping[str, str]]:
+def tables() -> Mapping[str, Mapping[str, Any]]:
     return table("predict/data/library.toml")
 
 
@@ -152,8 +149,14 @@ class Kernels:
                 ("kvcache_quant_mode", cache_type or cached),
             )
         }
+        self._outside = float(tables()["outsideKernels"].get(framework, 0.0))
         self._seconds = cache(self._measured)
         self._handle = self._call(self._compile)
+
+    @property
+    def answer_held(self) -> float:
+        """The share of an answer that a request holds in the KV cache on average."""
+        return float(tables()["answerHeld"].get(self.framework, 0.5))
 
     def _compile(self) -> Any:
         logging.getLogger(_MODULE).setLevel(logging.CRITICAL)
@@ -203,7 +206,7 @@ class Kernels:
             raise UnknownSpeedError(
                 f"aiconfigurator estimates this step ({tier}) and has not measured it", MEASURE
             )
-        return milliseconds / 1000 + _OUTSIDE_KERNELS.get(self.framework, 0.0)
+        return milliseconds / 1000 + self._outside
 
     def memory(self, tokens_per_step: int) -> Memory:
         return self._call(self._memory, tokens_per_step)
