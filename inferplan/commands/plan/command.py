@@ -16,6 +16,7 @@ from inferplan.commands.arguments import Stack, json_option
 from inferplan.commands.screen import note, results, show_speed
 from inferplan.documents.errors import InvalidStack
 from inferplan.errors import OperationError, RehearsalError
+from inferplan.planning.checkpoints import contradictions
 from inferplan.planning.notes import program_notes
 from inferplan.planning.plan import (
     Baseline,
@@ -140,6 +141,7 @@ def _plan(stack: str, against: str | None, *, trust: bool, own: bool) -> StackPl
         baseline = Baseline(name=cluster, states=states)
     plan = plan_stack(workspace, baseline)
     note(program_notes(plan.recording))
+    note(contradictions(workspace.settings.models))
     note(map(str, required_secrets(plan.recording, workspace.settings.namespace)))
     return plan
 

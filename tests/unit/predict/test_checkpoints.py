@@ -1,0 +1,45 @@
+"""Plans compare a stack with the config.json of the published model, without starting an engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inferplan.planning.checkpoints import contradictions
+from inferplan.stackfile.reader import read_stack
+from inferplan.stackfile.settings import validate
+from tests.unit.predict.facts import library
+
+ROOT = Path(__file__).parents[3]
+
+
+def said(tmp_path: Path, old: str, new: str) -> list[str]:
+    text = (ROOT / "stacks" / "Pulumi.prod.yaml").read_text(encoding="utf-8")
+    assert old in text
+    path = tmp_path / "Pulumi.prod.yaml"
+    path.write_text(text.replace(old, new, 1))
+    return list(contradictions(validate(read_stack(path)).models))
+
+
+@pytest.mark.parametrize(("length", "lines"), [(1_000_000, 1), (32_768, 0)])
+def test_a_length_beyond_the_positions_of_the_checkpoint_is_said(tmp_path, length, lines):
+    library()
+    old = "path: qwen-3-8b, revision: b968826d9c46dd6066d109eabc6255188de91218, size: 17Gi}"
+    found = said(
+        tmp_path, old, f"{old.replace('qwen-3-8b', 'Qwen3-8B')}\n      maxModelLen: {length}"
+    )
+    assert len(found) == lines
+    assert all("1,000,000 is more than the 40,960 positions" in each for each in found)
+    assert all(each.startswith("models.qwen-3-8b.maxModelLen: ") for each in found)
+
+
+def test_the_committed_stack_contradicts_nothing(tmp_path):
+    assert said(tmp_path, "size: 17Gi", "size: 17Gi") == []
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs" / "engines").glob("Pulumi.*.yaml")), ids=lambda path: path.name
+)
+def test_examples_of_all_engines_contradict_nothing(path):
+    assert list(contradictions(validate(read_stack(path)).models)) == []
