@@ -145,7 +145,12 @@ def _by_hand(change: Change, key: Key, manifest: Manifest) -> Iterator[Finding]:
         code = "waits"  # an operator makes them, or a person
     else:
         code = "old" if same and not (had and not live) else "no-endpoint"
-    yield finding(code, subject, field, reason, origin)
+    remedy = (
+        "give the port one name in the Service and in its EndpointSlices"
+        if live
+        else f"declare an EndpointSlice with a ready endpoint and the label {_SERVICE}: {key.name}"
+    )
+    yield finding(code, subject, field, reason, origin, remedy=remedy)
 
 
 def _stops_first(manifest: Manifest | None) -> bool:

@@ -177,6 +177,13 @@ def test_a_pair_is_judged_as_its_thread_says(name, tmp_path):
     }
     if expected := pair.get("expect"):
         assert (expected["code"], expected["object"], expected["field"]) in blamed
+        said = " ".join(
+            f"{each.reason}; {each.remedy}"
+            for each in result.findings.details
+            if each.object == expected["object"] and each.weight == "blocked"
+        )
+        assert [each for each in expected.get("says", ()) if each not in said] == []
+        assert [each for each in expected.get("never", ()) if each in said] == []
     else:
         assert blamed == set()
         assert result.blocked == pair.get("policy", False)
