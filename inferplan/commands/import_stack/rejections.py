@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_snake
 
 from inferplan.commands.import_stack.commands import Option
 from inferplan.commands.import_stack.fields import Server
+from inferplan.components.serving.openai_model import OpenAiModel
 from inferplan.documents.errors import InvalidStack, KeyPath, SpecError, dotted
 from inferplan.documents.text import clean
 from inferplan.documents.yaml_scalars import resolve
@@ -122,7 +123,7 @@ def _errors(text: str) -> list[SpecError]:
         secrets += [
             ("models", name, *below)
             for below, key, text in values
-            if (_is_hidden(key, text) and not model.offers(_option(key), text))
+            if (_is_hidden(key, text) and not _is_offered(model, key, text))
             or reveals(text, code=True)
         ]
         unknown += [
@@ -132,9 +133,10 @@ def _errors(text: str) -> list[SpecError]:
     return [*(SpecError(each, _REVEALING) for each in secrets), *unknown]
 
 
-def _option(key: str) -> str:
-    """The option that a field is on the command line; an option is itself."""
-    return key if key.startswith("-") else f"--{to_snake(key)}".replace("_", "-")
+def _is_offered(model: object, key: str, text: str) -> bool:
+    """True if the engine lists `text` for the option, or the field, `key`."""
+    option = key if key.startswith("-") else f"--{to_snake(key)}".replace("_", "-")
+    return isinstance(model, OpenAiModel) and model.offers(option, text)
 
 
 def _is_hidden(key: str, text: str) -> bool:

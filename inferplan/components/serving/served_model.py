@@ -64,10 +64,6 @@ class ServedModel(CalledModel, PlannedTraffic, PodModel, ABC):
         """Yield each option that the engine does not have, with the engine's name and version."""
         yield from ()
 
-    def offers(self, option: str, value: str) -> bool:  # noqa: ARG002 - engines with a table of values read it
-        """True if `value` is one of those that the engine lists for `option`."""
-        return False
-
     def doubts_on(self, target: NodeTarget) -> Iterator[SpecError]:  # noqa: ARG002 - engines with a table of options read it
         """Yield the settings that the engine probably rejects or ignores on `target`."""
         yield from ()
