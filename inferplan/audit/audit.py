@@ -73,18 +73,7 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
     with contextlib.ExitStack() as clusters, contextlib.ExitStack() as stack:
         cluster = clusters.enter_context(own_cluster(progress))
         session = _session(stack, cluster, request, progress)
-        notes = _prepare(session, request)
-        way = "an upgrade" if request.old is None else "a new installation"
-        notes += [
-            finding(
-                "branch",
-                each,
-                "",
-                f"the chart decides about it by .Release: {way} was not tried",
-                None,
-            )
-            for each in request.branches
-        ]
+        notes = [*_prepare(session, request), *_other_branches(request)]
         how, old = deployer(request.deployer), Deployed()
         if request.old is not None:
             say(f"applying the old state ({len(request.old)} objects)")
@@ -133,18 +122,30 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
             )
             findings += drained(session, new, request.nodes, request.limit)
         say(f"judged in {time.monotonic() - began:.0f} s")
-        return Findings(
-            stack="",
-            base="",
-            head="",
-            outcome="blocked" if any(each.weight == "blocked" for each in findings) else "ready",
-            seconds=0.0,  # the same input gives the same report
-            order=tuple(map(str, new.declared)),
-            replaced=tuple(f"{key}: {reason}" for key, reason in new.recreated.items()),
-            pruned=tuple(map(str, new.deleted)),
-            untried=untried(change, hooks),
-            details=ordered(findings),
-        )
+        return _result(change, findings, untried(change, hooks))
+
+
+def _other_branches(request: Request) -> list[Finding]:
+    """A note on each object that the chart has at the other occasion only."""
+    way = "an upgrade" if request.old is None else "a new installation"
+    reason = f"the chart decides about it by .Release: {way} was not tried"
+    return [finding("branch", each, "", reason, None) for each in request.branches]
+
+
+def _result(change: Change, findings: list[Finding], untried: tuple[str, ...]) -> Findings:
+    new = change.new
+    return Findings(
+        stack="",
+        base="",
+        head="",
+        outcome="blocked" if any(each.weight == "blocked" for each in findings) else "ready",
+        seconds=0.0,  # the same input gives the same report
+        order=tuple(map(str, new.declared)),
+        replaced=tuple(f"{key}: {reason}" for key, reason in new.recreated.items()),
+        pruned=tuple(map(str, new.deleted)),
+        untried=untried,
+        details=ordered(findings),
+    )
 
 
 def _session(

@@ -2,9 +2,11 @@
 a report on the change.
 """
 
+import contextlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +86,10 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
     everything else as kubectl does. New violations of critical rules of the policy pack block, with
     `policy` "block" those of all rules, with "advise" none. `drain` drains every node afterwards.
     `kubernetes` is the version to which the control plane is upgraded over OLD, such as 1.37, built
-    once. `release` is the name of a chart's release, by default the chart's name; NEW is rendered as
-    an upgrade of it if there is an OLD. `operators` are operators that run, such as keda=2.21. Nothing of the manifests is
-    executed.
-
-    Raises RequestError if something cannot be read, with file and line; nothing was applied then.
-    Raises RehearsalError if the simulated cluster cannot be started.
+    once. `release` is the name of a chart's release, by default the chart's name; NEW is rendered
+    as an upgrade of it if there is an OLD. `operators` are operators that run, such as keda=2.21.
+    Nothing of the manifests is executed. Raises RequestError with file and line if something cannot
+    be read; nothing was applied then. Raises RehearsalError if no cluster can be started.
     """
     runnable, target = versions(), kubernetes or VERSIONS[0]
     _check("--policy", [policy], POLICIES, "is not known")
@@ -97,34 +97,16 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
     _check("--kubernetes", [target], VERSIONS, "cannot be rehearsed")
     _check("--operator", operators, runnable, "cannot run here")
     for option, name in (("--namespace", namespace), ("--release", release or "release")):
-        if not re.fullmatch(_NAMESPACE, name):
-            raise RequestError(
-                f"{option}: {name!r} is not a name. Use at most 63 lower-case letters, digits and"
-                " hyphens."
-            )
-    try:
+        _check_name(option, name)
+    of_old = values if old_values is None else old_values
+    read = partial(read_side, namespace=namespace, progress=progress)
+    with _errors_of(nodes):
         node_list, load = read_nodes(nodes)
-        after = read_side(
-            new,
-            values=values,
-            namespace=namespace,
-            kubernetes=target,
-            release=release,
-            upgrade=old is not None,
-            progress=progress,
-        )
-        of_old = values if old_values is None else old_values
-        before = (
-            after.before
-            if old is None
-            else read_side(
-                old,
-                values=of_old,
-                namespace=namespace,
-                release=after.release,
-                progress=progress,
-            ).manifests
-        )
+        to_new = {"kubernetes": target, "release": release, "upgrade": old is not None}
+        after = read(new, values=values, **to_new)
+        before = after.before
+        if old is not None:
+            before = read(old, values=of_old, release=after.release).manifests
         request = Request(
             new=after.manifests,
             old=before,
@@ -132,32 +114,39 @@ def audit(  # noqa: PLR0913 - one parameter per option of the command
             load=tuple(load),
             deployer=deployer or ("helm" if after.is_chart else "kubectl"),
             namespace=namespace,
-            existing=tuple(
-                each
-                for path in existing
-                for each in read_side(path, namespace=namespace, progress=progress).manifests
-            ),
+            existing=tuple(each for path in existing for each in read(path).manifests),
             drain=drain,
             limit=timeout,
             target=target,
             operators=tuple(dict.fromkeys(runnable[each] for each in operators)),
             branches=after.branches,
         )
-        base = "an empty cluster" if old is None else str(old)
         result = run_audit(request, progress, say)
-        record = replace(
-            result, stack=Path(new).name, base=base, head=str(new), nodes=f"those of {nodes.name}"
-        )
+    base = "an empty cluster" if old is None else str(old)
+    name = f"those of {nodes.name}"
+    record = replace(result, stack=Path(new).name, base=base, head=str(new), nodes=name)
+    report = change_report(record, request.old, request.new, request.nodes, policy=policy)
+    return Audit(findings=record, report=report)
+
+
+@contextlib.contextmanager
+def _errors_of(nodes: Path) -> Iterator[None]:
+    """Raise RequestError for what cannot be read, and for a node of `nodes` that is rejected."""
+    try:
+        yield
     except RejectedNodeError as error:
-        raise RequestError(
-            f"{place_of(error.body, content_of(nodes), str(nodes))}: {error}"
-        ) from error
+        place = place_of(error.body, content_of(nodes), str(nodes))
+        raise RequestError(f"{place}: {error}") from error
     except InputError as error:
         raise RequestError("\n".join(error.errors)) from error
-    return Audit(
-        findings=record,
-        report=change_report(record, request.old, request.new, request.nodes, policy=policy),
-    )
+
+
+def _check_name(option: str, name: str) -> None:
+    if not re.fullmatch(_NAMESPACE, name):
+        raise RequestError(
+            f"{option}: {name!r} is not a name. Use at most 63 lower-case letters, digits and"
+            " hyphens."
+        )
 
 
 def _check(option: str, values: Iterable[str | None], allowed: Iterable[str], problem: str) -> None:

@@ -19,94 +19,107 @@ from inferplan.workspace.files import check_targets, write
 FORMS = {".md": as_markdown, ".html": as_html, ".json": as_json}
 
 
+_New = Annotated[
+    str,
+    typer.Argument(
+        help="Manifests, a kustomization, a Helm chart, REV:path, or engine events of Pulumi."
+    ),
+]
+_Nodes = Annotated[Path, typer.Option(help="Nodes: a file of inferplan nodes, or a stack file.")]
+_Old = Annotated[
+    str | None,
+    typer.Option("--from", help="The manifests that run now; NEW is applied over them."),
+]
+_Values = Annotated[
+    list[Path] | None,
+    typer.Option("--values", "-f", help="Values of the chart; may be repeated."),
+]
+_OldValues = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from-values",
+        help="Values of the old chart, by default those of the new one; may be repeated.",
+    ),
+]
+_Deployer = Annotated[
+    str | None,
+    typer.Option(
+        help=(
+            f"How NEW is applied: {', '.join(DEPLOYERS)}. The default is helm for charts, else"
+            " kubectl."
+        )
+    ),
+]
+_Namespace = Annotated[
+    str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
+]
+_Release = Annotated[
+    str,
+    typer.Option(help="Name of the chart's release on both sides; by default the chart's name."),
+]
+_Existing = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Manifests that the cluster has already, such as definitions; may be repeated."
+    ),
+]
+_Drain = Annotated[
+    bool, typer.Option("--drain", help="Drain every node afterwards, one after the other.")
+]
+_Policy = Annotated[
+    str,
+    typer.Option(
+        help=(
+            "Which new violations of the policy pack block the change: critical, block (all of"
+            " them) or advise (none)."
+        )
+    ),
+]
+_Kubernetes = Annotated[
+    str | None,
+    typer.Option(help="The version to upgrade to, 1.35 to 1.37; its control plane is built once."),
+]
+_Operator = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Run an operator (built once): keda=2.21 or envoy-gateway=1.9; may be repeated."
+    ),
+]
+_Timeout = Annotated[int, typer.Option(help="Seconds that one wave may take.", min=5)]
+_Save = Annotated[
+    Path | None,
+    typer.Option(help="Write the findings to a file, which inferplan report takes."),
+]
+_Report = Annotated[
+    Path | None,
+    typer.Option(
+        help=(
+            "Write the report with policies, risks and capacity to a file that ends with .md,"
+            " .html or .json."
+        )
+    ),
+]
+_Json = Annotated[bool, json_option("Print the findings as JSON, as --save writes them.")]
+
+
 def command(  # noqa: PLR0913, PLR0917 - one parameter per option of the command line
-    new: Annotated[
-        str,
-        typer.Argument(
-            help="Manifests, a kustomization, a Helm chart, REV:path, or engine events of Pulumi."
-        ),
-    ],
-    nodes: Annotated[Path, typer.Option(help="Nodes: a file of inferplan nodes, or a stack file.")],
-    old: Annotated[
-        str | None,
-        typer.Option("--from", help="The manifests that run now; NEW is applied over them."),
-    ] = None,
-    values: Annotated[
-        list[Path] | None,
-        typer.Option("--values", "-f", help="Values of the chart; may be repeated."),
-    ] = None,
-    old_values: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--from-values",
-            help="Values of the old chart, by default those of the new one; may be repeated.",
-        ),
-    ] = None,
-    deployer: Annotated[
-        str | None,
-        typer.Option(
-            help=(
-                f"How NEW is applied: {', '.join(DEPLOYERS)}. The default is helm for charts, else"
-                " kubectl."
-            )
-        ),
-    ] = None,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
-    ] = "default",
-    release: Annotated[
-        str,
-        typer.Option(
-            help="Name of the chart's release on both sides; by default the chart's name."
-        ),
-    ] = "",
-    existing: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Manifests that the cluster has already, such as definitions; may be repeated."
-        ),
-    ] = None,
-    drain: Annotated[
-        bool, typer.Option("--drain", help="Drain every node afterwards, one after the other.")
-    ] = False,
-    policy: Annotated[
-        str,
-        typer.Option(
-            help=(
-                "Which new violations of the policy pack block the change: critical, block (all of"
-                " them) or advise (none)."
-            )
-        ),
-    ] = "critical",
-    kubernetes: Annotated[
-        str | None,
-        typer.Option(
-            help="The version to upgrade to, 1.35 to 1.37; its control plane is built once."
-        ),
-    ] = None,
-    operator: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Run an operator (built once): keda=2.21 or envoy-gateway=1.9; may be repeated."
-        ),
-    ] = None,
-    timeout: Annotated[int, typer.Option(help="Seconds that one wave may take.", min=5)] = 120,
-    save: Annotated[
-        Path | None,
-        typer.Option(help="Write the findings to a file, which inferplan report takes."),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            help=(
-                "Write the report with policies, risks and capacity to a file that ends with .md,"
-                " .html or .json."
-            )
-        ),
-    ] = None,
-    json: Annotated[
-        bool, json_option("Print the findings as JSON, as --save writes them.")
-    ] = False,
+    new: _New,
+    nodes: _Nodes,
+    old: _Old = None,
+    values: _Values = None,
+    old_values: _OldValues = None,
+    deployer: _Deployer = None,
+    namespace: _Namespace = "default",
+    release: _Release = "",
+    existing: _Existing = None,
+    drain: _Drain = False,
+    policy: _Policy = "critical",
+    kubernetes: _Kubernetes = None,
+    operator: _Operator = None,
+    timeout: _Timeout = 120,
+    save: _Save = None,
+    report: _Report = None,
+    json: _Json = False,
 ) -> None:
     """Apply manifests to a simulated cluster as a deployer would, and report what happens; exit
     code 3 if they must not be applied.

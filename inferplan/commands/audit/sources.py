@@ -80,8 +80,6 @@ def read_side(
             [f"{source}: --values is for Helm charts, and there is no Chart.yaml. Leave it out."]
         )
     if is_chart(path):
-        pinned = next(each.version for each in SOURCES if each.name == "kubernetes")
-        version = pinned if pinned.startswith(f"v{kubernetes}.") else f"v{kubernetes}.0"
         release = release or release_of(path)
         render = partial(
             render_chart,
@@ -89,16 +87,10 @@ def read_side(
             path,
             values,
             namespace=namespace,
-            kubernetes=version,
+            kubernetes=_full_version(kubernetes),
             release=release,
         )
-        side = Side(manifests=render(upgrade=upgrade), release=release)
-        if branches(path):
-            names, others = (
-                {f"{each.kind} {each.name}" for each in several}
-                for several in (side.manifests, render(upgrade=not upgrade))
-            )
-            side = replace(side, branches=tuple(sorted(names ^ others)))
+        side = _of_chart(path, release, render, upgrade=upgrade)
     elif is_kustomization(path):
         if (program := shutil.which("kubectl")) is None:
             raise InputError(
@@ -119,6 +111,24 @@ def read_side(
             ]
         )
     return side
+
+
+def _full_version(kubernetes: str) -> str:
+    """The pinned version if it is one of `kubernetes`, such as 1.34, else its first one."""
+    pinned = next(each.version for each in SOURCES if each.name == "kubernetes")
+    return pinned if pinned.startswith(f"v{kubernetes}.") else f"v{kubernetes}.0"
+
+
+def _of_chart(
+    path: Path, release: str, render: Callable[..., tuple[Manifest, ...]], *, upgrade: bool
+) -> Side:
+    """The side of a chart, with the objects that only the other occasion has."""
+    manifests = render(upgrade=upgrade)
+    names, others = (
+        {f"{each.kind} {each.name}" for each in several}
+        for several in (manifests, render(upgrade=not upgrade) if branches(path) else manifests)
+    )
+    return Side(manifests=manifests, release=release, branches=tuple(sorted(names ^ others)))
 
 
 def helm(progress: Progress) -> Path:
