@@ -54,8 +54,8 @@ if [ "$(cat .venv/.inferplan-ready 2>/dev/null)" != "$wanted" ]; then
 fi
 PATH=$PATH:/usr/sbin:/sbin
 if [ "${1:-}" = --node ]; then
-    packages="containerd runc containernetworking-plugins iproute2 iptables"
-    { command -v containerd && command -v runc && command -v iptables && [ -x /usr/lib/cni/bridge ]; } >/dev/null ||
+    packages="containerd runc containernetworking-plugins iproute2 iptables ipset"
+    { command -v containerd && command -v runc && command -v iptables && command -v ipset && [ -x /usr/lib/cni/bridge ]; } >/dev/null ||
         # shellcheck disable=SC2086
         { echo "  containerd, the container runtime of the real node ..." && apt_install $packages; } ||
         fail "install $packages (as root: apt-get install $packages), then run it again"

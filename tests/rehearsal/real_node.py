@@ -41,12 +41,16 @@ class Lane:
     output: str
 
     @property
+    def cluster(self) -> str:
+        return self.stack.stem.removeprefix("Pulumi.")
+
+    @property
     def directory(self) -> Path:
-        return cluster_directory("cpu")
+        return cluster_directory(self.cluster)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{node.port_of('cpu')}"
+        return f"http://127.0.0.1:{node.port_of(self.cluster)}"
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return run(self.state, *arguments, check=check)

@@ -23,7 +23,7 @@ from inferplan.rehearsal.node import images, node, tiny_model
 from inferplan.rehearsal.toolchain.pins import KUBELET, SOURCES
 from tests.rehearsal.real_node import REASON, ROOT, Lane, memory_of, processes_of, until
 
-PROGRAMS = ("containerd", "kubelet", "kube-proxy", "coredns")
+PROGRAMS = ("containerd", "kubelet", "kube-proxy", "kube-router", "coredns")
 PODS = "/api/v1/namespaces/inference/pods"
 GATEWAYS = "app.kubernetes.io/component=gateway"
 pytestmark = [
@@ -52,7 +52,7 @@ def test_a_real_model_answers_through_the_real_gateway(real_node: Lane):
 
 
 def test_the_node_is_small_starts_in_seconds_and_listens_inside_its_network(real_node: Lane):
-    pods = start("cpu").get(PODS)["items"]
+    pods = start(real_node.cluster).get(PODS)["items"]
     assert {each["spec"]["nodeName"] for each in pods} == {node.NAME}
     [seconds] = re.findall(rf"start node {node.NAME}: done in ([0-9.]+) s", real_node.output)
     own = [pid for pid, _ in processes_of(node.folder_of(real_node.directory))]
@@ -80,7 +80,7 @@ def test_a_rotation_and_a_drain_lose_no_call(real_node: Lane, tmp_path):
     assert "keys: [2, 1]" in stack.read_text()
     real_node.run("up", str(stack), "--node", "real")
 
-    cluster = start("cpu")
+    cluster = start(real_node.cluster)
 
     def gateways() -> dict[str, bool]:
         items = cluster.get(f"{PODS}?labelSelector={GATEWAYS}")["items"]
@@ -155,7 +155,7 @@ def test_kills_of_its_programs_are_repaired(real_node: Lane):
 @pytest.mark.full
 @with_engine
 def test_a_killed_engine_starts_again_and_status_says_why_it_was_away(real_node: Lane):
-    cluster = start("cpu")
+    cluster = start(real_node.cluster)
     [engine] = [
         int(entry.name)
         for entry in Path("/proc").glob("[0-9]*")

@@ -97,7 +97,7 @@ def test_servers_that_start_before_the_preheat_become_ready_and_leave_it_its_dir
     workspace = open_workspace(str(stack))
     recording = workspace.record()
     plan = planned(workspace, recording)
-    cluster = start("cpu")
+    cluster = start(real_node.cluster)
     node.start(cluster, plan.images, silent, accelerators=plan.accelerators, stubs=plan.stubs)
     with contextlib.closing(cluster.api()) as api:
 

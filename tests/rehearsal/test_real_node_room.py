@@ -60,7 +60,7 @@ def fill(cluster: Cluster) -> None:
 
 
 def test_a_rotation_without_room_loses_no_call_and_survives_a_restart(real_node: Lane, tmp_path):
-    cluster = start("cpu")
+    cluster = start(real_node.cluster)
     fill(cluster)
     stack = tmp_path / real_node.stack.name
     shutil.copy(real_node.stack, stack)

@@ -30,13 +30,13 @@ from inferplan.rehearsal.cluster.startup import free_ports, log_tail
 from inferplan.rehearsal.cluster.volumes import make_directory
 from inferplan.rehearsal.node.images import container_spec, import_images, missing_programs
 from inferplan.rehearsal.toolchain.build import ensure_sources
-from inferplan.rehearsal.toolchain.pins import COREDNS, KUBELET
+from inferplan.rehearsal.toolchain.pins import COREDNS, KUBE_ROUTER, KUBELET
 from inferplan.tables import table
 
 _TABLE: dict[str, Any] = table("rehearsal/node/node.toml")
 NAME: Final[str] = _TABLE["node"]
-_PROGRAMS: Final = ("containerd", "ctr", "runc", "ip", "iptables", "unshare", "mount")
-_PACKAGES: Final = "containerd runc containernetworking-plugins iproute2 iptables"
+_PROGRAMS: Final = ("containerd", "ctr", "runc", "ip", "iptables", "ipset", "unshare", "mount")
+_PACKAGES: Final = "containerd runc containernetworking-plugins iproute2 iptables ipset"
 _CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 _OLDEST_CONTAINERD: Final = (1, 6)
 """The first with the runtime interface v1, which the kubelet needs."""
@@ -104,7 +104,7 @@ def start(
     """
     if reason := missing():
         raise RequestError(f"--node real: {reason}")
-    folders = ensure_sources((KUBELET, COREDNS), progress)
+    folders = ensure_sources((KUBELET, COREDNS, KUBE_ROUTER), progress)
     programs = {path.name: path for folder in folders for path in folder.iterdir()}
     lock = lock_file(cluster.directory)
     with disk_faults(cluster.directory), exclusive(lock, "start the node", progress):

@@ -111,8 +111,8 @@ def _source(name: str) -> Source:
 
 OPTIONAL = {name: _source(name) for name in _TABLE if _TABLE[name].get("optional")}
 """Programs that are built when a command needs them."""
-KARPENTER, HELM, KEDA, KUBELET, COREDNS = (
-    OPTIONAL[name] for name in ("karpenter", "helm", "keda", "kubelet", "coredns")
+KARPENTER, HELM, KEDA, KUBELET, COREDNS, KUBE_ROUTER = (
+    OPTIONAL[name] for name in ("karpenter", "helm", "keda", "kubelet", "coredns", "kube-router")
 )
 CONTROL_PLANES = {
     path.name.removeprefix("kubernetes-"): replace(_source("kubernetes"), name=path.name)

@@ -1,0 +1,195 @@
+"""The network policies of a stack on the real node: which connections open among its pods and those
+of other namespaces, with every port of every pair tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from inferplan.components.metrics_ports import METRICS_PORT, STATUS_PORT
+from inferplan.images.catalogue import default_image
+from inferplan.pulumi_engine.values import reveal
+from inferplan.rehearsal.cluster import Cluster, start
+from inferplan.rehearsal.node import node
+from inferplan.workspace.workspace import open_workspace
+from tests.rehearsal.pod_network import Address, listening, process_in, reached
+from tests.rehearsal.real_node import STACKS, Lane, processes_of, until
+from tests.rehearsal.test_real_node import pytestmark
+
+__all__ = ["pytestmark"]
+SPACE = "policed"
+PROMETHEUS = {"app.kubernetes.io/name": "prometheus"}
+GATEWAY_PORT, MODEL_PORT = 8080, 8000
+PORTS = {
+    "gateway": [GATEWAY_PORT, STATUS_PORT],
+    "tiny": [MODEL_PORT, 9000],
+    "preheat": [METRICS_PORT],
+    "neighbour": [MODEL_PORT],
+    "minio": [9000, 9001],
+    "qdrant": [6333, 6334],
+    "prometheus": [9090],
+    "grafana": [3000],
+    "visitor": [MODEL_PORT],
+}
+"""The servers of each pod."""
+ALLOWED = {
+    ("gateway", "tiny", MODEL_PORT),
+    ("preheat", "minio", 9000),
+    ("tiny", "qdrant", 6333),
+    ("prometheus", "gateway", STATUS_PORT),
+    ("prometheus", "tiny", MODEL_PORT),
+    ("prometheus", "preheat", METRICS_PORT),
+}
+"""Every connection from or to the stack's pods, besides calls of the gateway by other namespaces."""
+OUTSIDE = ("minio", "qdrant", "prometheus", "grafana", "visitor")
+"""Pods of other namespaces, which have no policies."""
+
+
+def expected() -> set[tuple[str, str, int]]:
+    return ALLOWED | {
+        (source, target, port)
+        for source in OUTSIDE
+        for target in (*OUTSIDE, "gateway")
+        for port in PORTS[target]
+        if source != target and port != STATUS_PORT
+    }
+
+
+@pytest.fixture
+def recording(tmp_path, monkeypatch):
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+    document = yaml.safe_load((STACKS / "Pulumi.small.yaml").read_text())
+    config = document["config"]
+    config["inferplan:namespace"] = SPACE
+    config["inferplan:nodePools"]["l4"]["nodes"] = 2
+    share = {"kind": "nfs", "server": "10.9.0.1", "path": "/models", "capacity": "1Ti"}
+    config["inferplan:storage"]["shared"] = share
+    config["inferplan:models"]["tiny"] |= {
+        "preheat": {"into": "shared"},
+        "replicas": {"min": 1, "max": 2, "on": {"requestsInFlight": 4}},
+        "egress": {"to": [{"host": "qdrant.vectors.svc", "ports": [6333]}]},
+    }
+    config["inferplan:monitoring"] = {
+        "prometheus": {"namespace": "monitoring", "url": "http://prometheus.monitoring.svc:9090"},
+        "scrape": {"preheats": True},
+    }
+    path = tmp_path / "Pulumi.small.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return [reveal(each.inputs) for each in open_workspace(str(path)).record()]
+
+
+def labels_of(recording: list[dict[str, Any]], kind: str, name: str) -> dict[str, str]:
+    [template] = [
+        each["spec"]["template"]
+        for each in recording
+        if each.get("kind") == kind and each["metadata"]["name"].startswith(name)
+    ]
+    return template["metadata"]["labels"]
+
+
+def pods_of(recording: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Pods with the labels that the stack's pods have, and pods of other namespaces."""
+    for name, namespace, labels in (
+        ("gateway", SPACE, labels_of(recording, "Deployment", "gateway")),
+        ("tiny", SPACE, labels_of(recording, "Deployment", "tiny")),
+        ("preheat", SPACE, labels_of(recording, "Job", "tiny-preheat")),
+        ("neighbour", SPACE, {}),
+        ("minio", "storage", {}),
+        ("qdrant", "vectors", {}),
+        ("prometheus", "monitoring", PROMETHEUS),
+        ("grafana", "monitoring", {}),
+        ("visitor", "elsewhere", PROMETHEUS),
+    ):
+        yield {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
+            "spec": {
+                "nodeName": node.NAME,
+                "terminationGracePeriodSeconds": 0,
+                "containers": [{"name": "pause", "image": default_image("pause")}],
+            },
+        }
+
+
+@pytest.fixture
+def pods(recording, real_node: Lane) -> Iterator[dict[str, dict[str, Any]]]:
+    """The pods by name, each with its address, and the stack's policies."""
+    cluster = start(real_node.cluster)
+    policies = [each for each in recording if each.get("kind") == "NetworkPolicy"]
+    declared = [*pods_of(recording), *policies]
+    spaces = {each["metadata"]["namespace"] for each in declared}
+    with contextlib.closing(cluster.api()) as api:
+        for each in sorted(spaces):
+            space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}}
+            api.apply(f"/api/v1/namespaces/{each}", space, manager="kubectl", force=True)
+        for each in declared:
+            metadata = each["metadata"]
+            resource = api.resource(each["apiVersion"], each["kind"])
+            path = resource.path(metadata["namespace"], metadata["name"])
+            api.apply(path, each, manager="kubectl", force=True)
+        until(lambda: all(each["status"].get("podIP") for each in running_pods(cluster, spaces)))
+        with contextlib.ExitStack() as servers:
+            found = {each["metadata"]["name"]: each for each in running_pods(cluster, spaces)}
+            for name, pod in found.items():
+                servers.enter_context(listening(process_in(pod), PORTS[name]))
+            yield found
+        for each in sorted(spaces):
+            api.request("DELETE", f"/api/v1/namespaces/{each}")
+
+
+def running_pods(cluster: Cluster, spaces: set[str]) -> list[dict[str, Any]]:
+    return [
+        pod
+        for space in sorted(spaces)
+        for pod in cluster.get(f"/api/v1/namespaces/{space}/pods")["items"]
+    ]
+
+
+def opened(pods: dict[str, dict[str, Any]]) -> set[tuple[str, str, int]]:
+    """Every connection that opens: source, target and port."""
+    places: dict[Address, tuple[str, int]] = {
+        (pods[name]["status"]["podIP"], port): (name, port)
+        for name, ports in PORTS.items()
+        for port in ports
+    }
+    return {
+        (source, *places[each])
+        for source, pod in pods.items()
+        for each in reached(process_in(pod), places)
+        if places[each][0] != source
+    }
+
+
+def are_opened(pods: dict[str, dict[str, Any]], wanted: set[tuple[str, str, int]]) -> bool:
+    found = opened(pods)
+    print(f"closed: {sorted(wanted - found)}, open: {sorted(found - wanted)}")
+    return found == wanted
+
+
+def test_connections_open_where_the_stack_allows_them_and_nowhere_else(pods, real_node: Lane):
+    until(lambda: are_opened(pods, expected()))
+    # The node itself reaches every server, as its probes must.
+    folder = node.folder_of(real_node.directory)
+    [kubelet] = [pid for pid, words in processes_of(folder) if Path(words[0]).name == "kubelet"]
+    addresses = {
+        (pods[name]["status"]["podIP"], port) for name, ports in PORTS.items() for port in ports
+    }
+    assert reached(kubelet, addresses) == addresses
+    # Without the policies every connection opens: nothing else refused one.
+    with contextlib.closing(start(real_node.cluster).api()) as api:
+        api.request("DELETE", f"/apis/networking.k8s.io/v1/namespaces/{SPACE}/networkpolicies")
+    everything = {
+        (source, target, port)
+        for source in PORTS
+        for target, ports in PORTS.items()
+        for port in ports
+        if source != target
+    }
+    until(lambda: are_opened(pods, everything))
