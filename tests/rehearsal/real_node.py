@@ -24,12 +24,14 @@ from inferplan.rehearsal.node import node
 from inferplan.rehearsal.toolchain.build import ensure_source
 from inferplan.rehearsal.toolchain.pins import KUBELET
 from inferplan.stackfile.reader import read_stack
+from inferplan.tables import table
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 STACKS = ROOT / "docs" / "real-node"
 PASSPHRASE = "inferplan-example"  # noqa: S105 - that of public examples
 REASON = node.missing()
+PROGRAMS = tuple(table("rehearsal/node/node.toml")["programs"])
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class Lane:
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    def programs(self) -> dict[str, int]:
+        """The ids of the node's programs, by name. Some name only the kubeconfig of the cluster."""
+        pids = {Path(words[0]).name: pid for pid, words in processes_of(self.directory)}
+        return {name: pids[name] for name in PROGRAMS if name in pids}
 
     def answers(self) -> bool:
         done = self.run("call", "tiny", "hello", "--stack", str(self.stack), check=False)

@@ -5,8 +5,10 @@ of other namespaces, with every port of every pair tried.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from pathlib import Path
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,12 +16,13 @@ import yaml
 
 from inferplan.components.metrics_ports import METRICS_PORT, STATUS_PORT
 from inferplan.images.catalogue import default_image
+from inferplan.kube.api import Api
 from inferplan.pulumi_engine.values import reveal
 from inferplan.rehearsal.cluster import Cluster, start
 from inferplan.rehearsal.node import node
 from inferplan.workspace.workspace import open_workspace
 from tests.rehearsal.pod_network import Address, listening, process_in, reached
-from tests.rehearsal.real_node import STACKS, Lane, processes_of, until
+from tests.rehearsal.real_node import PASSPHRASE, STACKS, Lane, until
 from tests.rehearsal.test_real_node import pytestmark
 
 __all__ = ["pytestmark"]
@@ -61,9 +64,8 @@ def expected() -> set[tuple[str, str, int]]:
     }
 
 
-@pytest.fixture
-def recording(tmp_path, monkeypatch):
-    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "inferplan-example")
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory) -> list[dict[str, Any]]:
     document = yaml.safe_load((STACKS / "Pulumi.small.yaml").read_text())
     config = document["config"]
     config["inferplan:namespace"] = SPACE
@@ -79,9 +81,11 @@ def recording(tmp_path, monkeypatch):
         "prometheus": {"namespace": "monitoring", "url": "http://prometheus.monitoring.svc:9090"},
         "scrape": {"preheats": True},
     }
-    path = tmp_path / "Pulumi.small.yaml"
+    path = tmp_path_factory.mktemp("policed") / "Pulumi.small.yaml"
     path.write_text(yaml.safe_dump(document))
-    return [reveal(each.inputs) for each in open_workspace(str(path)).record()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PULUMI_CONFIG_PASSPHRASE", PASSPHRASE)
+        return [reveal(each.inputs) for each in open_workspace(str(path)).record()]
 
 
 def labels_of(recording: list[dict[str, Any]], kind: str, name: str) -> dict[str, str]:
@@ -118,30 +122,43 @@ def pods_of(recording: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         }
 
 
-@pytest.fixture
-def pods(recording, real_node: Lane) -> Iterator[dict[str, dict[str, Any]]]:
-    """The pods by name, each with its address, and the stack's policies."""
-    cluster = start(real_node.cluster)
-    policies = [each for each in recording if each.get("kind") == "NetworkPolicy"]
-    declared = [*pods_of(recording), *policies]
+@pytest.fixture(scope="module")
+def pods(recording, node_lane: Lane) -> Iterator[dict[str, dict[str, Any]]]:
+    """The pods by name, each with its address."""
+    declared = list(pods_of(recording))
     spaces = {each["metadata"]["namespace"] for each in declared}
-    with contextlib.closing(cluster.api()) as api:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INFERPLAN_STATE_DIR", str(node_lane.state))
+        cluster = start(node_lane.cluster)
+    with contextlib.closing(cluster.api()) as api, contextlib.ExitStack() as servers:
         for each in sorted(spaces):
             space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}}
             api.apply(f"/api/v1/namespaces/{each}", space, manager="kubectl", force=True)
-        for each in declared:
-            metadata = each["metadata"]
-            resource = api.resource(each["apiVersion"], each["kind"])
-            path = resource.path(metadata["namespace"], metadata["name"])
-            api.apply(path, each, manager="kubectl", force=True)
+        apply(api, declared)
         until(lambda: all(each["status"].get("podIP") for each in running_pods(cluster, spaces)))
-        with contextlib.ExitStack() as servers:
-            found = {each["metadata"]["name"]: each for each in running_pods(cluster, spaces)}
-            for name, pod in found.items():
-                servers.enter_context(listening(process_in(pod), PORTS[name]))
-            yield found
+        found = {each["metadata"]["name"]: each for each in running_pods(cluster, spaces)}
+        for name, pod in found.items():
+            servers.enter_context(listening(process_in(pod), PORTS[name]))
+        yield found
         for each in sorted(spaces):
             api.request("DELETE", f"/api/v1/namespaces/{each}")
+
+
+@pytest.fixture
+def api(recording, pods, real_node: Lane) -> Iterator[Api]:
+    """The API server of a node that enforces the policies of the stack."""
+    with contextlib.closing(start(real_node.cluster).api()) as connection:
+        apply(connection, [each for each in recording if each.get("kind") == "NetworkPolicy"])
+        until(lambda: are_opened(pods, expected()))
+        yield connection
+
+
+def apply(api: Api, objects: Iterable[dict[str, Any]]) -> None:
+    for each in objects:
+        metadata = each["metadata"]
+        resource = api.resource(each["apiVersion"], each["kind"])
+        path = resource.path(metadata["namespace"], metadata["name"])
+        api.apply(path, each, manager="kubectl", force=True)
 
 
 def running_pods(cluster: Cluster, spaces: set[str]) -> list[dict[str, Any]]:
@@ -173,18 +190,17 @@ def are_opened(pods: dict[str, dict[str, Any]], wanted: set[tuple[str, str, int]
     return found == wanted
 
 
-def test_connections_open_where_the_stack_allows_them_and_nowhere_else(pods, real_node: Lane):
-    until(lambda: are_opened(pods, expected()))
+def test_connections_open_where_the_stack_allows_them_and_nowhere_else(
+    pods, api: Api, real_node: Lane
+):
     # The node itself reaches every server, as its probes must.
-    folder = node.folder_of(real_node.directory)
-    [kubelet] = [pid for pid, words in processes_of(folder) if Path(words[0]).name == "kubelet"]
+    kubelet = real_node.programs()["kubelet"]
     addresses = {
         (pods[name]["status"]["podIP"], port) for name, ports in PORTS.items() for port in ports
     }
     assert reached(kubelet, addresses) == addresses
     # Without the policies every connection opens: nothing else refused one.
-    with contextlib.closing(start(real_node.cluster).api()) as api:
-        api.request("DELETE", f"/apis/networking.k8s.io/v1/namespaces/{SPACE}/networkpolicies")
+    api.request("DELETE", f"/apis/networking.k8s.io/v1/namespaces/{SPACE}/networkpolicies")
     everything = {
         (source, target, port)
         for source in PORTS
@@ -193,3 +209,37 @@ def test_connections_open_where_the_stack_allows_them_and_nowhere_else(pods, rea
         if source != target
     }
     until(lambda: are_opened(pods, everything))
+
+
+def test_nothing_opens_while_the_enforcer_is_away(recording, pods, api: Api, real_node: Lane):
+    old = real_node.programs()["kube-router"]
+    # Stopped, not killed yet: it would start again within a second.
+    os.kill(old, signal.SIGSTOP)
+    [model] = [each for each in pods_of(recording) if each["metadata"]["name"] == "tiny"]
+    late = {**model, "metadata": {**model["metadata"], "name": "late"}}
+    apply(api, [late])
+    path = f"/api/v1/namespaces/{SPACE}/pods/late"
+    until(lambda: api.get(path)["status"].get("podIP"))
+    late = api.get(path)
+    address = (late["status"]["podIP"], MODEL_PORT)
+    others = {(pod["status"]["podIP"], port) for name, pod in pods.items() for port in PORTS[name]}
+    allowed = {(pods["qdrant"]["status"]["podIP"], 6333)}
+
+    def callers() -> set[str]:
+        # At once: a packet that is dropped costs seconds.
+        with ThreadPoolExecutor() as pool:
+            answers = pool.map(lambda pod: reached(process_in(pod), [address]), pods.values())
+            return {name for name, answer in zip(pods, answers, strict=True) if answer}
+
+    with listening(process_in(late), PORTS["tiny"]):
+        # The rules stay, and a pod that the enforcer does not know reaches and accepts nothing.
+        assert are_opened(pods, expected())
+        assert reached(process_in(late), others) == set()
+        assert callers() == set()
+        os.kill(old, signal.SIGKILL)
+        until(lambda: callers() or reached(process_in(late), others))
+        assert real_node.programs()["kube-router"] != old
+        until(lambda: callers() == {"gateway", "prometheus"})
+        until(lambda: reached(process_in(late), others) == allowed)
+        assert are_opened(pods, expected())
+    api.request("DELETE", path)
