@@ -69,7 +69,9 @@ class Lane:
 
     def programs(self) -> dict[str, int]:
         """The ids of the node's programs, by name. Some name only the kubeconfig of the cluster."""
-        pids = {Path(words[0]).name: pid for pid, words in processes_of(self.directory)}
+        # The oldest of a name last: a child has its parent's command line until it runs another.
+        processes = sorted(processes_of(self.directory), reverse=True)
+        pids = {Path(words[0]).name: pid for pid, words in processes}
         return {name: pids[name] for name in PROGRAMS if name in pids}
 
     def answers(self) -> bool:

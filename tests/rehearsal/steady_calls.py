@@ -17,7 +17,9 @@ from tests.rehearsal.real_node import key
 def main(port: int, target: Path) -> None:
     ended: list[bool] = []
     signal.signal(signal.SIGINT, lambda *_: ended.append(True))
-    body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "hi"}]})
+    # One token: many short calls meet more moments of a change than few long ones.
+    question = {"model": "tiny", "max_tokens": 1, "messages": [{"role": "user", "content": "hi"}]}
+    body = json.dumps(question)
     headers = {"Authorization": f"Bearer {key()}", "Content-Type": "application/json"}
     statuses: Counter[str] = Counter()
     while not ended:
