@@ -216,6 +216,7 @@ def _environment(
         # Kubernetes adds JOB_COMPLETION_INDEX; with the Job's name it identifies the pod that
         # filled a node.
         fields |= {"JOB_NAME": "metadata.labels['batch.kubernetes.io/job-name']"}
+        fields |= {"NODE_NAME": "spec.nodeName"}
     env = environment(values)
     for key, path in fields.items():
         field = core.EnvVarSourceArgsDict(

@@ -169,6 +169,7 @@ class Job:
             "name": f"{self.name}-pod",
             "namespace": "inference",
             "labels['batch.kubernetes.io/job-name']": f"{self.name}-preheat-0a",
+            "spec.nodeName": "a",
         }
         return own[source["fieldRef"]["fieldPath"].removeprefix("metadata.")]
 

@@ -137,4 +137,4 @@ def test_a_second_run_reads_nothing(preheat, source):
 
 def test_a_quota_that_is_used_up_is_told_as_a_full_share(preheat):
     made = preheat("quota")
-    refused(made.run(), made, 4, "the share is full", "preheat.keep")
+    refused(made.run(), made, 4, "is full", "preheat.keep")

@@ -31,7 +31,9 @@ def small_share(tmp_path):
 def test_a_share_too_small_is_refused_before_a_byte_moves(job, proxy, small_share):
     (small_share / "filler").write_bytes(bytes(8 * MIB))
     preheat = job(target=small_share, repair=lambda _job: (small_share / "filler").unlink())
-    refused(preheat.run(), preheat, 4, "too full", "expected 10.0 MiB free", "preheat.keep")
+    facts = ("expected 11.0 MiB free", "found 8.0 MiB free", "preheat.keep", "a larger share")
+    place = f"the share ({small_share}: tmpfs tmpfs) is full"
+    refused(preheat.run(), preheat, 4, place, *facts)
     assert not proxy.faults.gets
 
 
@@ -45,7 +47,8 @@ def test_a_share_that_fills_up_on_the_way_is_told_and_the_next_run_goes_on(
         else None
     )
     preheat = job(target=small_share)
-    refused(preheat.run(), preheat, 4, "the share is full")
+    place = f"the share ({small_share}: tmpfs tmpfs) is full"
+    refused(preheat.run(), preheat, 4, place, "found 0 B free", "the next run continues")
     filler.unlink()
     verified(preheat.run(), preheat, model)
 

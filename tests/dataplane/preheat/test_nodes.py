@@ -29,7 +29,7 @@ def pod(job, tmp_path):
         disk.mkdir(exist_ok=True)
         made = job(**{"target": disk, "claim": VolumeClaim(name="nvme", nodes=L40S), **changes})
         # What Kubernetes adds to the pods of an Indexed Job.
-        made.env["JOB_COMPLETION_INDEX"] = str(index)
+        made.env |= {"JOB_COMPLETION_INDEX": str(index), "NODE_NAME": node}
         return made
 
     return make
@@ -75,6 +75,7 @@ def test_a_disk_that_is_too_small_is_refused_before_a_byte_moves(pod, tmp_path, 
     try:
         made = pod(0, node="c")
         assert sum(map(len, model.values())) > 8 << 20
-        refused(made.run(), made, 4, "too full", "free some")
+        disk = f"the disk of node c ({small}: tmpfs tmpfs) is full"
+        refused(made.run(), made, 4, disk, "free some", "nodes with a larger disk")
     finally:
         subprocess.run(["/bin/umount", "--lazy", str(small)], check=True)

@@ -22,6 +22,7 @@ from .request import VARIABLE, Request, parse
 from .run import preheat
 from .source import NOT_VERIFIABLE
 from .sources import open_source
+from .target import full
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -55,7 +56,7 @@ def _run(request: Request, progress: Progress, stop: threading.Event) -> int:
         progress.end("stopped", "stopped as asked; what has arrived stays, the next run continues from there", code=Exit.STOPPED)
         return Exit.STOPPED
     except OSError as error:
-        return _failed(progress, _explained(error, request))
+        return _failed(progress, _explained(error, request, progress))
     except Exception as error:  # noqa: BLE001 - an error of this program ends with a status file too
         if os.environ.get("PREHEAT_DEBUG"):
             traceback.print_exc()
@@ -77,11 +78,10 @@ def _failed(progress: Progress, failure: PreheatError) -> int:
     return failure.code
 
 
-def _explained(error: OSError, request: Request) -> PreheatError:
+def _explained(error: OSError, request: Request, progress: Progress) -> PreheatError:
     place = str(error.filename) if error.filename else str(request.target)
     if error.errno in _FULL:
-        remedy = "free some: remove old models or lower preheat.keep, or name a larger share"
-        return PreheatError(Exit.TARGET, "the share is full", remedy, file=place)
+        return full(request, progress.left)
     if error.errno in _DENIED:
         remedy = f"export the share writable for user {os.getuid()} (chown it on the server, or set preheat.runAsUser)"
         if (owner := _other_owner(place)) is not None:

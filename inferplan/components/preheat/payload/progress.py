@@ -114,6 +114,11 @@ class Progress:
         self.phase, self.total, self.present = phase, total, present
         self._samples = [(time.monotonic(), present)]
 
+    @property
+    def left(self) -> int:
+        """The bytes of the current phase that are not done."""
+        return max(0, self.total - self.present)
+
     def say(self, message: str) -> None:
         sys.stdout.write(scrubbed(f"{self._job}: {message}\n"))
         sys.stdout.flush()

@@ -28,6 +28,7 @@ from .rounds import ready_state
 from .small_files import batches, read_again
 from .source import SMALL, TWICE, Source, SourceFile, compare, same
 from .stream import Transfer
+from .target import full
 from .waiting import in_tasks
 
 _READINGS = 3
@@ -248,14 +249,12 @@ class _Preparation:
         return Manifest(content=self._request.content, source=self._source.name, revision=self._request.revision, entries=tuple(entries))
 
     def _check_room(self, missing: Sequence[SourceFile]) -> None:
-        size_of_missing = sum(file.size for file in missing)
-        need = size_of_missing + _HEADROOM - self._staging.bytes()
+        need = sum(file.size for file in missing) + _HEADROOM - self._staging.bytes()
         if need > shutil.disk_usage(self._request.target).free:
             # Half files of earlier holders can be copied from the source again.
             self._staging.forget_all_stale()
-        if need > (free := shutil.disk_usage(self._request.target).free):
-            remedy = "free some: remove old models or lower preheat.keep, or name a larger share"
-            raise PreheatError(Exit.TARGET, "the share is too full", remedy, expected=f"{size(size_of_missing)} free", found=size(free))
+        if need > shutil.disk_usage(self._request.target).free:
+            raise full(self._request, need)
 
 
 class _Waiting:
