@@ -20,7 +20,7 @@ from inferplan.pulumi_engine.secrets import open_secrets
 from inferplan.rehearsal.cluster.components import NODE
 from inferplan.rehearsal.cluster.processes import running
 from inferplan.rehearsal.cluster.record import cluster_directory
-from inferplan.rehearsal.node import node
+from inferplan.rehearsal.node import machine, node
 from inferplan.rehearsal.toolchain.build import ensure_source
 from inferplan.rehearsal.toolchain.pins import KUBELET
 from inferplan.stackfile.reader import read_stack
@@ -30,7 +30,7 @@ from tests.patience import PATIENCE_SECONDS
 ROOT = Path(__file__).resolve().parents[2]
 STACKS = ROOT / "docs" / "real-node"
 PASSPHRASE = "inferplan-example"  # noqa: S105 - that of public examples
-REASON = node.missing()
+REASON = machine.missing()
 PROGRAMS = tuple(table("rehearsal/node/node.toml")["programs"])
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from inferplan.kube.objects import is_true
-from inferplan.rehearsal.cluster import start
+from inferplan.progress import plain, silent
+from inferplan.rehearsal.cluster import delete, start
 from inferplan.rehearsal.node import images, node, tiny_model
 from inferplan.rehearsal.toolchain.pins import KUBELET, SOURCES
 from tests.rehearsal.real_node import REASON, ROOT, Lane, memory_of, processes_of, until
@@ -61,6 +62,10 @@ def test_the_node_is_small_starts_in_seconds_and_listens_inside_its_network(real
     print(f"node start {seconds} s, memory without models {memory:.0f} MiB")
     assert float(seconds) < 15
     assert memory < 400
+    # The kubelet sets the kernel's parameters in copies, so this machine keeps its own.
+    mounts = Path(f"/proc/{real_node.programs()['kubelet']}/mountinfo").read_text()
+    for name in ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops"):
+        assert f"/proc/sys/{name} " in mounts
     # 0.0.0.0 and [::] in the tables of this machine's own network.
     for name in ("tcp", "tcp6"):
         rows = [line.split() for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
@@ -146,6 +151,26 @@ def test_kills_of_its_programs_are_repaired(real_node: Lane):
         os.kill(old, signal.SIGKILL)
         until(lambda old=old, name=name: real_node.programs().get(name, old) != old)
     until(real_node.answers)
+
+
+@pytest.mark.full
+def test_the_node_and_another_kubelet_of_this_machine_leave_each_other_alone(real_node: Lane):
+    """Both have the same name, addresses and ports, each in a network of its own."""
+    names = ("kubelet", "containerd")
+    before = {name: real_node.programs()[name] for name in names}
+    other = start("other-kubelet", plain)
+    try:
+        node.start(other, [], silent)
+        assert is_true(other.get(f"/api/v1/nodes/{node.NAME}"), "Ready")
+        assert real_node.answers()
+    finally:
+        node.clear(other.directory)
+        delete("other-kubelet")
+    assert {name: real_node.programs()[name] for name in names} == before
+    assert real_node.answers()
+    assert not processes_of(other.directory)
+    group = node.name_on_machine(other.directory)
+    assert not list(Path("/sys/fs/cgroup").glob(f"**/{group}"))
 
 
 @pytest.mark.full

@@ -5,9 +5,7 @@ namespaces for processes, mounts and the network; everything of the node ends wi
 import hashlib
 import json
 import os
-import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -28,18 +26,14 @@ from inferplan.rehearsal.cluster.components import API_SERVER, NODE, Layout
 from inferplan.rehearsal.cluster.record import cluster_directory, lock_file
 from inferplan.rehearsal.cluster.startup import free_ports, log_tail
 from inferplan.rehearsal.cluster.volumes import make_directory
-from inferplan.rehearsal.node.images import container_spec, import_images, missing_programs
+from inferplan.rehearsal.node.images import container_spec, import_images
+from inferplan.rehearsal.node.machine import CONTROL_GROUPS, missing
 from inferplan.rehearsal.toolchain.build import ensure_sources
 from inferplan.rehearsal.toolchain.pins import COREDNS, KUBE_ROUTER, KUBELET
 from inferplan.tables import table
 
 _TABLE: dict[str, Any] = table("rehearsal/node/node.toml")
 NAME: Final[str] = _TABLE["node"]
-_PROGRAMS: Final = ("containerd", "ctr", "runc", "ip", "iptables", "ipset", "unshare", "mount")
-_PACKAGES: Final = "containerd runc containernetworking-plugins iproute2 iptables ipset"
-_CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
-_OLDEST_CONTAINERD: Final = (1, 6)
-"""The first with the runtime interface v1, which the kubelet needs."""
 _SUPERVISOR: Final = Path(__file__).parent / "payload" / "supervisor.py"
 _READY_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.1
@@ -47,30 +41,6 @@ _MOST_ABSENT: Final = 10
 _GATEWAY: Final = "gateway"
 _KUBELET: Final = "kubelet"
 _MANAGER: Final = "inferplan-node"
-
-
-def missing() -> str:
-    """Return what this machine lacks for a real node, in one line with the remedy; "" if nothing."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        return "a real node needs Linux and root. Run the command as root, or leave --node out"
-    lacking = [each for each in _PROGRAMS if shutil.which(each) is None]
-    lacking += [] if Path("/usr/lib/cni/bridge").exists() else ["the CNI plugin bridge"]
-    lacking += missing_programs()
-    if lacking:
-        return f"a real node needs {', '.join(lacking)}. Install it: apt-get install {_PACKAGES}"
-    if not any(_CONTROL_GROUPS.iterdir()):
-        return (
-            f"a real node needs control groups, and none are mounted below {_CONTROL_GROUPS}. Run the"
-            " command on a machine, or in a container that has them"
-        )
-    shown = subprocess.run(["containerd", "--version"], capture_output=True, text=True, check=False)  # noqa: S607 - found above
-    version = re.search(r" v?([0-9]+)\.([0-9]+)\.", shown.stdout)
-    if version is None or tuple(map(int, version.groups())) < _OLDEST_CONTAINERD:
-        return (
-            f"a real node needs containerd 1.6 or newer, and this machine has"
-            f" {shown.stdout.strip()[:80] or 'one that does not run'}. Install it: apt-get install containerd"
-        )
-    return ""
 
 
 def folder_of(directory: Path) -> Path:
@@ -147,7 +117,7 @@ def _groups(directory: Path) -> list[Path]:
     """The node's control group in each hierarchy. A kubelet ends what it does not know below its
     root, so nodes of two clusters have one each.
     """
-    mounted = _CONTROL_GROUPS
+    mounted = CONTROL_GROUPS
     hierarchies = [mounted] if (mounted / "cgroup.controllers").exists() else mounted.glob("*/")
     return [each / name_on_machine(directory) for each in hierarchies]
 

@@ -14,17 +14,26 @@ from inferplan.commands.main import run
 from inferplan.documents.files import disk_faults
 from inferplan.errors import DiskFullError
 from inferplan.progress import silent
-from inferplan.rehearsal.node import images, node
+from inferplan.rehearsal.node import images
+from inferplan.rehearsal.node import machine as rules
+from inferplan.rehearsal.node.machine import missing
 from tests.rehearsal.real_node import STACKS
 
 
 @pytest.fixture
-def machine(monkeypatch):
+def machine(monkeypatch, tmp_path):
     """A machine that has everything."""
+    groups, bridge, systems = (tmp_path / each for each in ("cgroup", "bridge", "filesystems"))
+    (groups / "memory").mkdir(parents=True)
+    bridge.mkdir()
+    systems.write_text("nodev\toverlay\n\text4\n")
+    monkeypatch.setattr(rules, "CONTROL_GROUPS", groups)
+    monkeypatch.setattr(rules, "_BRIDGE", bridge)
+    monkeypatch.setattr(rules, "_FILE_SYSTEMS", systems)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda name, **_: f"/usr/bin/{name}")
-    monkeypatch.setattr(node.Path, "exists", lambda _: True)
+    monkeypatch.setattr(rules.Path, "exists", lambda _: True)
     shown = SimpleNamespace(stdout="containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: shown)
     return shown
@@ -32,7 +41,7 @@ def machine(monkeypatch):
 
 @pytest.mark.usefixtures("machine")
 def test_a_complete_machine_lacks_nothing():
-    assert node.missing() == ""
+    assert missing() == ""
 
 
 @pytest.mark.parametrize(
@@ -44,10 +53,10 @@ def test_a_complete_machine_lacks_nothing():
 )
 def test_an_old_containerd_is_named(machine, version, words):
     machine.stdout = version
-    assert "containerd 1.6 or newer" in node.missing()
-    assert words in node.missing()
+    assert "containerd 1.6 or newer" in missing()
+    assert words in missing()
     machine.stdout = "containerd containerd.io 2.1.4 75cb2b7193"
-    assert node.missing() == ""
+    assert missing() == ""
 
 
 @pytest.mark.usefixtures("machine")
@@ -55,7 +64,7 @@ def test_missing_programs_are_named_with_the_packages(monkeypatch):
     monkeypatch.setattr(
         shutil, "which", lambda name, **_: None if name in ("runc", "apt-get") else name
     )
-    text = node.missing()
+    text = missing()
     assert text.startswith(
         "a real node needs runc, apt-get. Install it: apt-get install containerd"
     )
@@ -63,8 +72,19 @@ def test_missing_programs_are_named_with_the_packages(monkeypatch):
 
 @pytest.mark.usefixtures("machine")
 def test_a_machine_without_control_groups_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(node, "_CONTROL_GROUPS", tmp_path)
-    assert "needs control groups, and none are mounted" in node.missing()
+    (tmp_path / "none").mkdir()
+    monkeypatch.setattr(rules, "CONTROL_GROUPS", tmp_path / "none")
+    assert "needs control groups, and none are mounted" in missing()
+
+
+@pytest.mark.usefixtures("machine")
+def test_modules_that_the_kernel_has_not_loaded_are_named(tmp_path):
+    (tmp_path / "filesystems").write_text("nodev\toverlayfs2\n")
+    assert missing() == (
+        "a real node needs kernel modules that are not loaded: overlay. Load them: modprobe -a overlay"
+    )
+    (tmp_path / "bridge").rmdir()
+    assert missing().endswith("modprobe -a overlay br_netfilter")
 
 
 def test_up_without_root_ends_in_one_line_and_starts_nothing(monkeypatch, tmp_path, capsys):

@@ -29,7 +29,7 @@ def full(request: Request, need: int) -> PreheatError:
 
 
 def _place(target: Path) -> str:
-    """What is mounted at `target`, or above it: an export of a server, or a directory of a disk."""
+    """The mount at `target`, or above it: an export of a server, or a directory of a disk."""
     longest, place = "", f"{target}"
     for line in _MOUNTS.read_text(encoding="utf-8").splitlines() if _MOUNTS.is_file() else ():
         before, _, after = line.partition(" - ")
