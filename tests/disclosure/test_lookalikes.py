@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from inferplan.kube.disclosure.forms import is_name
+from inferplan.kube.disclosure.texts import command
 from inferplan.kube.paths import Path as PropertyPath
 from inferplan.kube.paths import leaves, parse
 from inferplan.review.reading.reader import read_bytes
 from inferplan.review.report import as_json, make_report
 from tests.review_streams import step, stream
 
+ROOMS = Path(__file__).parents[2] / "inferplan" / "components" / "serving"
 ROWS = tomllib.loads(Path(__file__).with_name("lookalikes.toml").read_text())["rows"]
 
 
@@ -65,3 +67,23 @@ def test_random_letters_are_rarely_taken_for_a_name(letters):
 )
 def test_a_name_of_one_word_stays_visible(name):
     assert is_name(name)
+
+
+def test_every_value_that_an_engine_lists_is_shown():
+    tables = [
+        *(ROOMS / "vllm" / "values").glob("*.json"),
+        ROOMS / "sglang" / "options.json",
+    ]
+    hidden = [
+        words
+        for table in tables
+        for option, row in json.loads(table.read_text())["options"].items()
+        for value in row.get("values", ())
+        for words in ([option, value], [f"{option}={value}"], [f"exec serve {option} {value}"])
+        if command(words, lambda value, _: value) != words
+    ]
+    assert hidden == []
+
+
+def test_a_listed_value_is_hidden_at_the_place_of_a_secret():
+    assert command(["--password", "gptq_marlin"], lambda value, _: value)[1] != "gptq_marlin"

@@ -1,9 +1,10 @@
 """The options and files that this package ships, which are public."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from inferplan.tables import table
 
@@ -13,9 +14,25 @@ _TABLE: Final = table("kube/disclosure/places.toml")
 @lru_cache(maxsize=1)
 def engine_options() -> frozenset[str]:
     """The options of the engines' own tables."""
-    return frozenset(
-        each for text in _shipped("options") for each in text.split() if each.startswith("--")
-    )
+    names = {name for each in _tables() for name in each}
+    return frozenset(names | {f"--no-{name[2:]}" for name in names})
+
+
+def is_listed(word: str) -> bool:
+    """True if an engine lists `word`, as an option or as the value of one."""
+    return word in _values() or word in engine_options()
+
+
+@lru_cache(maxsize=1)
+def _values() -> frozenset[str]:
+    """The values that the engines list for any of their options, such as `gptq_marlin`."""
+    rows = (row for each in _tables() for row in each.values())
+    return frozenset(value for row in rows for value in row.get("values", ()))
+
+
+@lru_cache(maxsize=1)
+def _tables() -> tuple[Mapping[str, Any], ...]:
+    return tuple(json.loads(text)["options"] for text in _shipped("options"))
 
 
 @lru_cache(maxsize=1)

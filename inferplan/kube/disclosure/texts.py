@@ -23,7 +23,7 @@ from inferplan.kube.disclosure.forms import (
     unknown_characters,
 )
 from inferplan.kube.disclosure.keys import Place, is_secret, place_of
-from inferplan.kube.disclosure.shipped import engine_options, shipped_lines
+from inferplan.kube.disclosure.shipped import engine_options, is_listed, shipped_lines
 from inferplan.tables import table
 
 _TABLE: Final = table("kube/disclosure/places.toml")
@@ -74,9 +74,13 @@ def shown(text: str, key: str, place: Place, walk: Walk, depth: int = 0) -> str:
         )
     ):
         return text
-    if is_harmless(text.strip()):
+    if _is_public(text.strip()):
         return text
     return _opened(text, walk, depth, names=() if place is Place.SENTENCE else None)
+
+
+def _is_public(text: str) -> bool:
+    return is_harmless(text) or is_listed(text)
 
 
 def sentence(text: str, hidden: Iterable[str], names: Collection[str], walk: Walk) -> str:
@@ -213,13 +217,13 @@ def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, neighbour
             )
             unknown = (
                 0
-                if is_number or (names and text in names)
+                if is_number or (names and text in names) or is_listed(text)
                 else unknown_characters(text, prose=names is not None)
             )
             neighbours = neighbours + unknown if unknown else 0
             is_commit = previous in _BEFORE_COMMIT and re.fullmatch(r"[0-9a-f]{40}", text)
             public = is_commit or (
-                (is_harmless(text) or (names is not None and unknown <= _MOST_UNKNOWN))
+                (_is_public(text) or (names is not None and unknown <= _MOST_UNKNOWN))
                 and neighbours <= _MOST_NEIGHBOURS
             )
             parts.append(text if public else placeholder(len(text)))
@@ -248,7 +252,7 @@ def _in_quotes(text: str, walk: Walk, depth: int, names: Names) -> str:
     """A text with its quotes."""
     inner = text[1:-1]
     if (
-        is_harmless(inner)
+        _is_public(inner)
         or is_readable(inner, most=_MOST_NEIGHBOURS)
         or (names is not None and inner in names)
     ):
@@ -286,7 +290,7 @@ def command(words: list[Any], walk: Walk, depth: int = 0) -> list[Any]:
             continue
         name, equals, value = word.partition("=") if word.startswith("-") else (previous, "", "")
         key = name.lstrip("-")
-        if equals and key and is_name(key):
+        if equals and key and (is_name(key) or is_listed(name)):
             parts.append(
                 f"{name}={shown(value, key, _option(name), walk, depth + 1) if value else ''}"
             )
@@ -296,7 +300,7 @@ def command(words: list[Any], walk: Walk, depth: int = 0) -> list[Any]:
         elif _asks_secret(previous) and not word.startswith("-"):
             parts.append(shown(word, key, Place.SECRET, walk, depth + 1))
         else:
-            parts.append(word if is_harmless(word) else _opened(word, walk, depth + 1))
+            parts.append(word if _is_public(word) else _opened(word, walk, depth + 1))
         previous = "" if equals else word
     return parts
 
