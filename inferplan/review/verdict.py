@@ -24,11 +24,14 @@ def verdict(
     figures: Figures,
     rehearsals: Sequence[Findings] = (),
 ) -> tuple[str, int]:
-    return _hindered(preview, policies, figures) or _weighed(preview, risks, figures, rehearsals)
+    failures = _failures(risks, rehearsals)
+    return _hindered(preview, policies, figures, failures) or _weighed(
+        preview, risks, figures, rehearsals, failures
+    )
 
 
 def _hindered(
-    preview: Preview, policies: Iterable[PolicyResult], figures: Figures
+    preview: Preview, policies: Iterable[PolicyResult], figures: Figures, failures: list[str]
 ) -> tuple[str, int] | None:
     mandatory = sum(
         len(each.findings) for each in policies if each.level == "mandatory" and each.evaluated
@@ -38,7 +41,7 @@ def _hindered(
     if mandatory or figures.over_budget:
         causes = [plural(mandatory, "mandatory policy violation")] if mandatory else []
         causes += ["over budget"] if figures.over_budget else []
-        return f"blocked: {', '.join(causes)}", VIOLATED
+        return f"blocked: {', '.join(causes + failures)}", VIOLATED
     if preview.result in ("failed", "canceled") or preview.failed_operations:
         return (
             f"the {'preview' if preview.is_preview else 'update'} {preview.result or 'failed'}",
@@ -47,13 +50,22 @@ def _hindered(
     return None
 
 
-def _weighed(
-    preview: Preview, risks: Sequence[Risk], figures: Figures, rehearsals: Sequence[Findings]
-) -> tuple[str, int]:
+def _failures(risks: Sequence[Risk], rehearsals: Sequence[Findings]) -> list[str]:
     words = ["the update will be rejected"] if any(each.is_rejected for each in risks) else []
     failed = [each for each in rehearsals if not each.good]
     words += ["an engine rejects its model"] if any(each.is_trial for each in failed) else []
     words += ["the rehearsed upgrade failed"] if not all(each.is_trial for each in failed) else []
+    return words
+
+
+def _weighed(
+    preview: Preview,
+    risks: Sequence[Risk],
+    figures: Figures,
+    rehearsals: Sequence[Findings],
+    failures: list[str],
+) -> tuple[str, int]:
+    words = [*failures]
     words += [f"{plural(figures.stuck, 'rollout')} will be stuck"] if figures.stuck else []
     words += _risk_count(risks)
     words += [figures.increase] if figures.increase else []

@@ -96,6 +96,9 @@ def test_what_blocks_comes_first_and_is_named_with_its_policy(folder):
         in screen
     )
     assert "blocked by policy model-disallow-trust-remote-code: Deployment server:" in screen
+    both = "blocked: 1 mandatory policy violation, the rehearsed upgrade failed"
+    assert screen.endswith(f"verdict: {both}")
+    assert both in report.splitlines()[1]
     first = [report.index(each) for each in ("never Ready", "model-disallow-trust-remote-code")]
     assert max(first) < report.index("advisory")
     assert "let an old pod go first" not in screen + report
