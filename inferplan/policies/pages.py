@@ -50,7 +50,9 @@ def _settings(rule: Rule) -> dict[str, Any]:
     exemption = {
         "rule": rule.id,
         "resource": (
-            f"{min(rule.subject.kinds).rpartition(':')[2]}/name" if rule.subject else "stack"
+            f"{min(each for each in rule.subject.kinds if '*' not in each).rpartition(':')[2]}/name"
+            if rule.subject
+            else "stack"
         ),
         "path": "the field, as inferplan check prints it",
         "state": "violation",

@@ -73,7 +73,9 @@ SELECTORS = (
 
 def values_of(row: dict[str, Any]) -> tuple[Any, Any]:
     """A wrong and a right value of a row."""
-    test = next(key for key in row if key not in ("kinds", "each", "path", "problem", "when"))
+    test = next(
+        key for key in row if key not in ("kinds", "except", "each", "path", "problem", "when")
+    )
     if test.endswith("Match"):
         return next(each for pattern, each in SAMPLES.items() if row[test].startswith(pattern))
     given = row[test]

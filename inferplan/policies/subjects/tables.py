@@ -1,7 +1,7 @@
 """Rules as tables: rows that say which values a field of a kind must or must not have.
 
-A row has `kinds` (`aws:ec2:Subnet`, `kubernetes:karpenter.sh:*` for a group, `aws:*` for all), a
-`path` (keys separated by dots; `*` is each item of a list, a first `**` any depth, after which
+A row has `kinds` (`aws:ec2:Subnet`, `kubernetes:karpenter.sh:*` for a group, `aws:*` for all
+`except` some), a `path` (keys separated by dots; `*` is each item of a list, a first `**` any depth, after which
 `a|b` are two keys; `\\.` is a dot in a key) or several `paths`, one test and a `problem`. `when` is
 a map of paths and values: the row applies only if each field has one of its values (`*` is any), or
 is not set if there are none. With `each`, the path of a list, `path` and `when` are those of its
@@ -108,7 +108,10 @@ class Table:
             paths.add(each.path)
             yield each
         # A row of a kind says more about a field than one of all kinds.
-        more = violations_of(self._rows.get(package, ()), resource)
+        general = (
+            row for row in self._rows.get(package, ()) if resource.kind not in row.get("except", ())
+        )
+        more = violations_of(general, resource)
         yield from (each for each in more if each.path not in paths)
 
 
