@@ -15,9 +15,11 @@ from inferplan.audit.templates import schedulers
 from inferplan.audit.volumes import attached_volumes
 from inferplan.documents.text import joined
 from inferplan.kube.paths import mapping, text_of
+from inferplan.rehearsal.wait.object_events import Key
 from inferplan.review.findings import Finding
 
 _ORDER: Final = ("blocked", "risk", "note")
+_HOLDERS: Final = {"CustomResourceDefinition": "definition", "Namespace": "namespace"}
 _NO_STRATEGY: Final = "delete the old pods first, or add a node for the new ones"
 _DOUBTS: Final = (
     outages,
@@ -227,6 +229,14 @@ def _empty(change: Change) -> Iterator[Finding]:
             )
 
 
+def _holds(parent: Manifest, key: Key, manifest: Manifest) -> bool:
+    """True if the object is deleted with `parent`: its definition or its namespace."""
+    if parent.kind == "CustomResourceDefinition":
+        kind = mapping(parent.spec, "names").get("kind")
+        return (manifest.group, manifest.kind) == (parent.spec.get("group"), kind)
+    return parent.kind == "Namespace" and key.namespace == parent.name
+
+
 def _removed(change: Change) -> Iterator[Finding]:
     new = change.new
     for key, manifest in new.deleted.items():
@@ -238,6 +248,12 @@ def _removed(change: Change) -> Iterator[Finding]:
                 "it is no longer declared, so the deployer deletes it with its data",
                 manifest,
             )
+    for parent in new.deleted.values():
+        for key, manifest in new.declared.items():
+            if _holds(parent, key, manifest):
+                holder = _HOLDERS[parent.kind]
+                words = f"its {holder} is no longer declared, so the deployer deletes both"
+                yield finding("gone", key, "", words, manifest)
     for key, reason in new.stuck.items():
         manifest = new.deleted.get(key) or new.declared.get(key) or change.old.manifests.get(key)
         yield finding("stuck", key, "metadata.finalizers", reason, manifest)

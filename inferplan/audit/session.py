@@ -196,8 +196,14 @@ class Session:
         return []
 
     def get(self, key: Key, api_version: str) -> Object | None:
-        """The object as it was when its kind was last read, with what this session changed since."""
-        return self._list(self.api.resource(api_version, key.kind)).get((key.namespace, key.name))
+        """The object as it was when its kind was last read, with what this session changed since; None
+        also if its definition is gone.
+        """
+        try:
+            resource = self.api.resource(api_version, key.kind)
+        except UnknownKindError:
+            return None
+        return self._list(resource).get((key.namespace, key.name))
 
     def _list(self, resource: Resource) -> dict[tuple[str, str], Object]:
         if resource not in self._lists:
