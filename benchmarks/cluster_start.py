@@ -23,8 +23,8 @@ def resident_mebibytes(directory: Path) -> float:
     pids = [pid for each in running(directory).values() for pid in each]
     statuses = [Path(f"/proc/{pid}/status").read_text(encoding="ascii") for pid in pids]
     # A process that ends has no VmRSS any more.
-    found = (re.search(r"VmRSS:\s+([0-9]+)", status) for status in statuses)
-    return sum(int(each[1]) for each in found if each) / 1024
+    sizes = (re.search(r"VmRSS:\s+([0-9]+)", status) for status in statuses)
+    return sum(int(each[1]) for each in sizes if each) / 1024
 
 
 def measure(rounds: int) -> Iterator[Result]:

@@ -159,7 +159,7 @@ class Simulation:
         # mean.
         self.prefills: list[float] = (middle * new / (replica.prompt - replica.cached)).tolist()
         self.ttft, self.itl = (each or math.inf for each in limits)
-        # A token errs by a band of its own, so it is judged without what slower prompts add.
+        # The latency of tokens has its own band, so slower prompts do not count against it.
         self.slower = slower
         self.servers = [_Server(0.0) for _ in range(rule.least)]
         self.late = self.lost = 0

@@ -20,7 +20,7 @@ def all_rules() -> Mapping[str, Rule]:
 @cache
 def readings() -> tuple[Reading, ...]:
     """The other readings of a stack that the rules judge too."""
-    return tuple({value for value in _values() if isinstance(value, Reading)})
+    return tuple(dict.fromkeys(value for value in _values() if isinstance(value, Reading)))
 
 
 def _values() -> Iterator[object]:

@@ -1,11 +1,12 @@
 """Rules as tables: rows that say which values a field of a kind must or must not have.
 
 A row has `kinds` (`aws:ec2:Subnet`, `kubernetes:karpenter.sh:*` for a group, `aws:*` for all
-`except` some), a `path` (keys separated by dots; `*` is each item of a list, a first `**` any depth, after which
-`a|b` are two keys; `\\.` is a dot in a key) or several `paths`, one test and a `problem`. `when` is
-a map of paths and values: the row applies only if each field has one of its values (`*` is any), or
-is not set if there are none. With `each`, the path of a list, `path` and `when` are those of its
-items. Booleans and numbers are compared as text, because Kubernetes and AWS accept both.
+`except` some), a `path` (keys separated by dots; `*` is each item of a list, a first `**` any
+depth, after which `a|b` are two keys; `\\.` is a dot in a key) or several `paths`, one test and a
+`problem`. `when` is a map of paths and values: the row applies only if each field has one of its
+values (`*` is any), or is not set if there are none. With `each`, the path of a list, `path` and
+`when` are those of its items. Booleans and numbers are compared as text, because Kubernetes and AWS
+accept both.
 """
 
 import re
