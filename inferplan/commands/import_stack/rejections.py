@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic.alias_generators import to_snake
 
 from inferplan.commands.import_stack.commands import Option
 from inferplan.commands.import_stack.fields import Server
-from inferplan.components.serving.openai_model import OpenAiModel
 from inferplan.documents.errors import InvalidStack, KeyPath, SpecError, dotted
 from inferplan.documents.text import clean
 from inferplan.documents.yaml_scalars import resolve
@@ -123,20 +121,13 @@ def _errors(text: str) -> list[SpecError]:
         secrets += [
             ("models", name, *below)
             for below, key, text in values
-            if (_is_hidden(key, text) and not _is_offered(model, key, text))
-            or reveals(text, code=True)
+            if _is_hidden(key, text) or reveals(text, code=True)
         ]
         unknown += [
             SpecError(("models", name, "extraArgs"), f"{each} (no option of {engine})")
             for each, engine in model.unknown_options()
         ]
     return [*(SpecError(each, _REVEALING) for each in secrets), *unknown]
-
-
-def _is_offered(model: object, key: str, text: str) -> bool:
-    """True if the engine lists `text` for the option, or the field, `key`."""
-    option = key if key.startswith("-") else f"--{to_snake(key)}".replace("_", "-")
-    return isinstance(model, OpenAiModel) and model.offers(option, text)
 
 
 def _is_hidden(key: str, text: str) -> bool:

@@ -89,10 +89,6 @@ class OpenAiModel(SplitModel, ReviewedCode):
                 " Enlarge the pool, or shard less.",
             )
 
-    def offers(self, option: str, value: str) -> bool:  # noqa: ARG002 - engines with a table of values read it
-        """True if `value` is one of those that the engine lists for `option`."""
-        return False
-
     def served_as(self, name: str) -> str:
         return self.served_model_name or name
 

@@ -189,10 +189,6 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
             if each.name not in values.known_options(release):
                 yield each.name, f"vLLM {release}"
 
-    def offers(self, option: str, value: str) -> bool:
-        row = values.values(values.release_of(self.image or ""))["options"].get(option, {})
-        return value in row.get("values", ())
-
     def _rejected_by_vllm(self, release: str) -> Iterator[SpecError]:
         """Yield the arguments and variables that end a server of `release` at its start."""
         fields = self.options(None)
