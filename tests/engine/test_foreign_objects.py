@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from inferplan.kube.api import ApiError
+from inferplan.kube.api import Api, ApiError
 from inferplan.rehearsal.cluster import Cluster, start
 from tests.engine.own_project import own_project
 from tests.engine.requirement import needs_pulumi
@@ -102,9 +102,7 @@ def inside(path: str, namespace: str = "inference") -> str:
 def test_down_stops_and_a_destroy_leaves_the_claim_and_its_namespace(
     environment, cluster: Cluster, project: Path
 ):
-    run_in(project, environment, "inferplan", "up", "local", "--engine", "pulumi")
-    api = cluster.api()
-    api.request("POST", inside("persistentvolumeclaims"), CLAIM)
+    api = up_with_claim(project, environment, cluster)
 
     stopped = run_in(
         project,
@@ -131,6 +129,14 @@ def test_down_stops_and_a_destroy_leaves_the_claim_and_its_namespace(
     api.close()
 
 
+def up_with_claim(project: Path, environment: dict[str, str], cluster: Cluster) -> Api:
+    """Bring the stack up and add the user's claim."""
+    run_in(project, environment, "inferplan", "up", "local", "--engine", "pulumi")
+    api = cluster.api()
+    api.request("POST", inside("persistentvolumeclaims"), CLAIM)
+    return api
+
+
 def destroy(project: Path, environment: dict[str, str], cluster: Cluster) -> None:
     by_hand = {
         **environment,
@@ -145,9 +151,7 @@ def destroy(project: Path, environment: dict[str, str], cluster: Cluster) -> Non
 def test_a_move_leaves_the_claim_and_a_namespace_without_one_goes(
     environment, cluster: Cluster, project: Path, stack: Path
 ):
-    run_in(project, environment, "inferplan", "up", "local", "--engine", "pulumi")
-    api = cluster.api()
-    api.request("POST", inside("persistentvolumeclaims"), CLAIM)
+    api = up_with_claim(project, environment, cluster)
     add(stack, "inferplan:namespace: elsewhere")
     stopped = run_in(
         project, environment, "inferplan", "up", "local", "--engine", "pulumi", check=False
@@ -173,9 +177,7 @@ def test_a_move_leaves_the_claim_and_a_namespace_without_one_goes(
 def test_down_keeps_the_namespace_on_request_and_the_stack_adopts_it(
     environment, cluster: Cluster, project: Path, stack: Path
 ):
-    run_in(project, environment, "inferplan", "up", "local", "--engine", "pulumi")
-    api = cluster.api()
-    api.request("POST", inside("persistentvolumeclaims"), CLAIM)
+    api = up_with_claim(project, environment, cluster)
     run_in(
         project,
         environment,

@@ -33,8 +33,8 @@ def command(
     """Simulate the traffic of MODEL under the scaling rule of the stack; exit code 1 if a limit of
     the incident is broken.
     """
-    found = simulated(open_workspace(stack), model, incident)
-    outcome, least, dollars = found.outcome, found.least, found.dollars
+    result = simulated(open_workspace(stack), model, incident)
+    outcome, least, dollars = result.outcome, result.least, result.dollars
     if as_json:
         show_json(
             {
@@ -45,7 +45,7 @@ def command(
                 "replicaHours": outcome.replica_hours,
                 "mostReady": outcome.most_ready,
                 "dollars": None if dollars is None else float(dollars),
-                "broken": found.broken or None,
+                "broken": result.broken or None,
                 "timeline": [
                     {"second": second, "ready": count} for second, count in outcome.timeline
                 ],
@@ -58,16 +58,16 @@ def command(
             }
         )
     else:
-        _show(model, found)
-    if found.broken:
+        _show(model, result)
+    if result.broken:
         raise OperationError(
-            f"{model} does not survive {incident}: {found.broken}. Add replicas, or raise the limits of"
+            f"{model} does not survive {incident}: {result.broken}. Add replicas, or raise the limits of"
             " the file."
         )
 
 
-def _show(model: str, found: Simulated) -> None:
-    outcome, least, dollars = found.outcome, found.least, found.dollars
+def _show(model: str, result: Simulated) -> None:
+    outcome, least, dollars = result.outcome, result.least, result.dollars
     rows = [(f"{second / 60:.1f}", str(count)) for second, count in outcome.timeline[:_MOST_ROWS]]
     results().print(table(f"replicas of {model}", "minute", "ready", rows=rows))
     if len(outcome.timeline) > _MOST_ROWS:

@@ -35,7 +35,7 @@ from inferplan.errors import RequestError
 from inferplan.planning.notes import program_notes, stack_notes
 from inferplan.planning.policy_check import exemption_drafts, judge
 from inferplan.planning.required_secrets import missing_secrets, required_secrets
-from inferplan.rehearsal.node import node as real_nodes
+from inferplan.rehearsal.node import machine
 from inferplan.status.status import stack_status
 from inferplan.updating.engine import Engine
 from inferplan.updating.rollout_room import make_room
@@ -130,7 +130,7 @@ def _engine_for(engine: Engine, *, node: str | None, karpenter: bool) -> Engine:
         if engine is Engine.PULUMI:
             raise RequestError("--node is for rehearsals. Remove --engine pulumi, or --node")
         engine = Engine.REHEARSAL
-        if reason := real_nodes.missing():
+        if reason := machine.missing():
             raise RequestError(f"--node real: {reason}")
     if karpenter and engine is not Engine.REHEARSAL:
         raise RequestError(
