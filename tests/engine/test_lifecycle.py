@@ -159,6 +159,7 @@ def _locks(project: Project) -> Iterator[Path]:
     yield from (project.cluster / "pulumi" / ".pulumi" / "locks").rglob("*.json")
 
 
+@pytest.mark.full
 def test_a_lost_state_is_named_and_a_copy_of_it_restores_the_stack(project, tmp_path):
     copy = tmp_path / "state.json"
     copy.write_text(project.pulumi("stack", "export", "--stack", "local"))

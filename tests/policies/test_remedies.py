@@ -94,7 +94,7 @@ def sampled(step: int = 1) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("name", sampled(2))
+@pytest.mark.parametrize("name", sampled(4))
 def test_the_fix_of_a_rule_makes_it_pass_and_breaks_no_other(name):
     rule, fixed, before = remedied(name)
     after = outcomes_of(fixed)
@@ -111,7 +111,7 @@ def stub():
         yield running
 
 
-@pytest.mark.parametrize("name", sampled(4))
+@pytest.mark.parametrize("name", sampled(8))
 def test_the_fix_works_in_the_policy_pack_of_the_pulumi_cli(stub, name):
     """The protocol of the pack carries less than the program knows: no `retainOnDelete`."""
     rule, fixed, before = remedied(name)

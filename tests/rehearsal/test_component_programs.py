@@ -46,7 +46,7 @@ def rehearsed(example: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -
 
 
 # tests/unit/components compares what `python` and `yaml` declare: it is the same.
-@pytest.mark.parametrize("example", ["yaml", "platform", *in_full("python")])
+@pytest.mark.parametrize("example", ["platform", *in_full("python", "yaml")])
 def test_the_example_becomes_ready_and_stays_as_it_is(example, examples_cluster, monkeypatch):
     first = rehearsed(example, examples_cluster, monkeypatch)
     model = "bge-m3" if example == "platform" else "qwen"

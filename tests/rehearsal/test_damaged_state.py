@@ -79,7 +79,8 @@ def test_a_damaged_journal_is_named_and_the_objects_of_the_stack_stay_its_own(
     assert "applied.jsonl" not in up(local_state), "the journal is whole again"
 
 
-@pytest.mark.parametrize("how", ["half", *in_full("garbage", "deleted")])
+@pytest.mark.full
+@pytest.mark.parametrize("how", ["half", "garbage", "deleted"])
 def test_down_removes_what_a_damaged_journal_does_not_name(local_state, journal, how):
     damage(journal, how)
     done = inferplan(local_state, "down", "local", "--engine", "rehearsal")
@@ -146,7 +147,7 @@ def test_recover_after_an_interrupted_down_creates_nothing_without_consent(
     assert agreed
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("name", ["SIGTERM", *in_full("SIGHUP")])
 def test_a_termination_ends_in_the_line_of_an_interrupt(tmp_path, name):
     program = "import os, signal, sys; from inferplan.commands import main as m; from inferplan.commands.validate import schema; "
     program += f"schema.command = lambda: os.kill(os.getpid(), signal.{name}); m.run(['schema'])"

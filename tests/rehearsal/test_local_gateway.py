@@ -435,9 +435,10 @@ def test_a_profile_with_mistakes_is_rejected_before_anything_starts(tmp_path, op
     assert not (tmp_path / "clusters").exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("engine", "ten"),
-    [("triton", False), *in_full(("triton", True), ("ray-serve", False))],
+    [("triton", False), ("triton", True), ("ray-serve", False)],
     ids=["triton", "ten models of triton", "ray-serve"],
 )
 def test_other_protocols_are_answered_through_the_gateway(tmp_path, engine, ten):

@@ -16,7 +16,7 @@ import pytest
 from inferplan.documents.files import cache_directory
 from tests.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.full]
 OF_THE_TESTS = ("PULUMI", "INFERPLAN", "KUBE", "PYTEST", "PYTHON", "XDG_")
 # Python imports it at its start. Programs that are not Python, such as ps, see the real system.
 SITE = '''

@@ -15,7 +15,8 @@ from inferplan.rehearsal.apply.journal import MANAGER
 from inferplan.rehearsal.cluster import start
 from tests.rehearsal.commands import inferplan, up
 
-pytestmark = pytest.mark.cluster
+# On machines with root, `make test` applies a rendered directory to the real node.
+pytestmark = [pytest.mark.cluster, pytest.mark.full]
 
 
 def _projection(live, document):

@@ -18,15 +18,11 @@ from inferplan.rehearsal.cluster import Cluster, delete, start
 from tests.scenarios.play import Ended, play
 from tests.scenarios.transitions import ENDINGS, FOLLOWING, TRANSITIONS, Config, Transition
 
-pytestmark = pytest.mark.cluster
+# `make test` plays one of them under the Pulumi CLI.
+pytestmark = [pytest.mark.cluster, pytest.mark.full]
 
 ROOT = Path(__file__).resolve().parents[2]
 STACK = "scenarios"
-# A change of the engine, and one of everything, a model's name among them, each with another ending
-# and another way on; all of them run in the full lane.
-SAMPLE = {
-    ("vllm to triton", "interrupted at 3", "revert"),
-}
 
 
 class Rehearsal:
@@ -82,22 +78,9 @@ def engine(state_directory) -> Iterator[Rehearsal]:  # noqa: ARG001 - it must be
     delete(STACK)
 
 
-def cases() -> Iterator[object]:
-    for transition in TRANSITIONS:
-        for ending in ENDINGS:
-            for following in FOLLOWING:
-                sampled = (transition.name, ending, following) in SAMPLE
-                marks = [] if sampled else [pytest.mark.full]
-                yield pytest.param(
-                    transition,
-                    ending,
-                    following,
-                    marks=marks,
-                    id=f"{transition.name}-{ending}-{following}",
-                )
-
-
-@pytest.mark.parametrize(("transition", "ending", "following"), list(cases()))
+@pytest.mark.parametrize("following", FOLLOWING)
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("transition", TRANSITIONS, ids=[each.name for each in TRANSITIONS])
 def test_a_change_of_mind_ends_converged_and_without_a_gap(
     engine, transition: Transition, ending: str, following: str
 ):

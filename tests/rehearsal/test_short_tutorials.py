@@ -26,10 +26,10 @@ SHOWN = {
 @pytest.mark.parametrize(
     "name",
     [
-        *("helm.md", "gitops.md"),
+        "gitops.md",
         *(
             pytest.param(each, marks=(pytest.mark.cluster, pytest.mark.full))
-            for each in ("audit.md", "eks.md", "laptop.md")
+            for each in ("helm.md", "audit.md", "eks.md", "laptop.md")
         ),
     ],
 )

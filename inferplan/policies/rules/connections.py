@@ -337,6 +337,9 @@ def _piped(container: Container) -> Violations:
     yield from fetched_code(container)
 
 
+# Containers of a stack run the same scripts, and each of them is judged as a file, as a command and
+# as what a container runs.
+@lru_cache(maxsize=1024)
 def is_piped(text: str) -> bool:
     """True if a shell or an interpreter runs what the command in `text` downloads."""
     rows = table("policies/rules/connections.toml")

@@ -116,8 +116,12 @@ def is_tunnel(container: Container) -> bool:
 
 def is_open_shell(container: Container) -> bool:
     """True if the container starts a program that runs what any client sends."""
-    texts, names = (*_texts(container), *container.words), {*container.environment()}
-    names |= {name for _, name, _ in container.options}
+    names = {*container.environment(), *(name for _, name, _ in container.options)}
+    return _opens_shell((*_texts(container), *container.words), frozenset(names))
+
+
+@lru_cache(maxsize=4096)
+def _opens_shell(texts: tuple[str, ...], names: frozenset[str]) -> bool:
     return any(
         any(re.fullmatch(program, text) for text in texts)
         and not any(re.fullmatch(login, name) for name in names)

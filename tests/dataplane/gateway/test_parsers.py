@@ -123,7 +123,7 @@ def accepted(form: bytes) -> str | None:
     return match["name"].decode() if match and match["boundary"] == b"XX" else None
 
 
-@pytest.mark.parametrize("count", [10_000, *in_full(200_000)])
+@pytest.mark.parametrize("count", [2_000, *in_full(200_000)])
 @pytest.mark.parametrize("parser", [of_werkzeug, of_starlette, of_email])
 def test_every_parser_reads_an_accepted_form_as_the_gateway_does(
     parser: Callable[[bytes], list[str] | None], count: int

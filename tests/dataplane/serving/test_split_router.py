@@ -12,6 +12,7 @@ from inferplan.components.serving.vllm.nixl import ANNOTATIONS
 from tests.dataplane.serving.router_stand import RouterProcess, router
 from tests.dataplane.serving.split_stand import TRANSFER, Pods, side
 from tests.dataplane.serving.test_router import ask
+from tests.lanes import in_full
 from tests.patience import PATIENCE_SECONDS
 
 KEY = "sk-server"
@@ -57,12 +58,13 @@ class Split:
         return ask(self.router, "one two", KEY, model, stream=False, **more)[0]
 
 
-@pytest.fixture(params=["vllm", "sglang"])
+@pytest.fixture
 def split(request, router_environment, tmp_path):
     with ExitStack() as stack:
         yield Split(stack, request.param, router_environment, tmp_path)
 
 
+@pytest.mark.parametrize("split", ["vllm", "sglang"], indirect=True)
 def test_a_call_meets_both_sides_and_the_decode_server_learns_where_the_cache_is(split):
     split.add("prefill")
     split.add("decode")
@@ -82,7 +84,14 @@ def test_a_call_meets_both_sides_and_the_decode_server_learns_where_the_cache_is
     assert split.call(model="other") == 404
 
 
-@pytest.mark.parametrize("lost", ["prefill", "decode"])
+@pytest.mark.parametrize(
+    ("split", "lost"),
+    [
+        *(("vllm", "prefill"), ("sglang", "decode")),
+        *in_full(("vllm", "decode"), ("sglang", "prefill")),
+    ],
+    indirect=["split"],
+)
 def test_a_router_without_one_side_is_not_ready_until_another_server_of_it_is(split, lost):
     split.add("prefill")
     assert split.router.status("/readiness") != 200

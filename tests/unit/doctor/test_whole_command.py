@@ -143,6 +143,7 @@ def answered(findings: list[dict[str, str]]) -> set[Row]:
     }
 
 
+@pytest.mark.full
 def test_a_service_that_throttles_leaves_its_rows_unchecked_and_no_other(account, healthy):
     account.answers["ec2"] = lambda: refusal(
         "ec2", "RequestLimitExceeded", HTTPStatus.SERVICE_UNAVAILABLE
