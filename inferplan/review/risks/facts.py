@@ -11,7 +11,7 @@ from inferplan.pulumi_engine.reading.events import STACK_TYPE, State, Step
 from inferplan.pulumi_engine.reading.values import show, veil
 from inferplan.review.reading.preview import Preview, Side
 from inferplan.review.steps.kinds import DISRUPTIVE, meaning_of, rules_for
-from inferplan.review.steps.properties import leaves
+from inferplan.review.steps.leaves import leaves
 from inferplan.review.steps.risk import Risk, risks_of
 
 _LONGEST = 60

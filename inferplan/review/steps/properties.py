@@ -1,22 +1,20 @@
 """Applies the rules on properties to the change of one resource. Rules name values by their path."""
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
-from operator import ne
 from typing import Any
 
 from inferplan.documents.text import clean, joined, transition
-from inferplan.kube.disclosure.disclosure import disclosed_path, shown_key
-from inferplan.kube.paths import MISSING, parse, text_of, value_at
+from inferplan.kube.disclosure.disclosure import shown_key
+from inferplan.kube.paths import MISSING
 from inferplan.kube.quantity import amount
-from inferplan.pulumi_engine.reading.changes import PropertyChange, property_changes
+from inferplan.pulumi_engine.reading.changes import PropertyChange
 from inferplan.pulumi_engine.reading.events import Step, type_of
-from inferplan.pulumi_engine.reading.values import SECRET, show, veil, veil_at
+from inferplan.pulumi_engine.reading.values import SECRET, show
+from inferplan.review.steps.comparison import Comparison
 from inferplan.review.steps.kinds import Condition, Harmless, PropertyRule, harmless_for, rules_for
-from inferplan.review.steps.leaves import differing_leaves, has_parts, leaves, path_in, value_in
+from inferplan.review.steps.leaves import has_parts
 
 _LONGEST = 80
 _MOST_CAUSES = 3
@@ -37,87 +35,6 @@ class Match:
     consequence: str
 
 
-class _Comparison:
-    """The values of `real` that differ, by path, and how `step`, its copy, shows them. `others` are
-    changes that the inputs do not show.
-    """
-
-    def __init__(self, step: Step, changes: Iterable[PropertyChange], real: Step) -> None:
-        self.copies = step.old_inputs, step.new_inputs
-        self.inputs = old, new = real.old_inputs, real.new_inputs
-        self.type, self.step, self.real = step.type, step, real
-        self.leaves = differing_leaves(old, new), differing_leaves(new, old)
-        self.paths = [
-            path
-            for path in dict.fromkeys((*self.leaves[0], *self.leaves[1]))
-            if ne(*self.values(path))
-        ]
-        places = tuple(
-            {disclosed_path(text_of(leaf.place)) for side in self.leaves for leaf in side.values()}
-        )
-        # Secrets look the same on both sides, and drift of the live object is in its outputs.
-        self.others = {
-            each.path: each
-            for each in changes
-            if not each.path.startswith(places) and _is_same(*self.copies, each.path)
-        }
-        self.paths = [path for path in self.paths if not self._gets_parts(path)] + [*self.others]
-
-    def _gets_parts(self, path: str) -> bool:
-        """True for an empty map or list on one side that has parts on the other: the parts are
-        compared.
-        """
-        old, new = self.values(path)
-        side = 0 if old is MISSING else 1 if new is MISSING else None
-        if side is None or (new if side == 0 else old) not in ({}, []):
-            return False
-        return any(each.startswith((f"{path}.", f"{path}[")) for each in self.leaves[side])
-
-    def values(self, path: str) -> tuple[Any, Any]:
-        if path not in self.leaves[0] and path not in self.leaves[1]:
-            change = self.real_others.get(path, self.others[path])
-            return _read(change.old), _read(change.new)
-        old, new = (MISSING if path not in each else each[path].value for each in self.leaves)
-        return old, new
-
-    def shown(self, side: int, path: str) -> Any:
-        """The value at `path` as a report may show it, of side 0 before or 1 after the change."""
-        if path in self.others:
-            return _read((self.others[path].old, self.others[path].new)[side])
-        leaf = self.leaves[side].get(path)
-        if leaf is None:
-            return self.all_shown[side].get(self.shown_path(path), MISSING)
-        place = tuple(shown_key(each) if isinstance(each, str) else each for each in leaf.place)
-        return value_in(veil_at(self.copies[side], place, self.type), leaf.inside)
-
-    def shown_path(self, path: str) -> str:
-        """`path` as a report may show it."""
-        for copied, side in zip(self.copies, self.leaves, strict=True):
-            if leaf := side.get(path):
-                return path_in(copied, (*leaf.place, *leaf.inside))
-        return path
-
-    @cached_property
-    def real_others(self) -> dict[str, PropertyChange]:
-        """The changes behind `others` with their real values, by the path that a report shows."""
-        changes = () if self.real is self.step else property_changes(self.real)
-        return {disclosed_path(each.path): each for each in changes}
-
-    @cached_property
-    def all_shown(self) -> tuple[dict[str, Any], ...]:
-        return tuple(leaves(veil(each, self.type)) for each in self.copies)
-
-    @cached_property
-    def former(self) -> dict[str, Any]:
-        """Every value before the change, the unchanged ones too."""
-        return leaves(self.inputs[0])
-
-    @cached_property
-    def remaining(self) -> dict[str, Any]:
-        """Every value after the change, the unchanged ones too."""
-        return leaves(self.inputs[1])
-
-
 def matches(step: Step, changes: Iterable[PropertyChange], real: Step) -> Iterator[Match]:
     """The rules that apply to the values of `real`, shown as in its copy `step`; for a new resource
     only those that say so. Every change that no table calls harmless has one.
@@ -126,7 +43,7 @@ def matches(step: Step, changes: Iterable[PropertyChange], real: Step) -> Iterat
     rules = tuple(rule for rule in rules_for(step.type) if rule.create or not is_new)
     if step.new is None or not rules or (step.old is None and not is_new):
         return
-    sides = _Comparison(step, changes, real)
+    sides = Comparison(step, changes, real)
     harmless = harmless_for(step.type, type_of(step.parent))
     # Facts state the size of a component with several parts.
     sides.paths = [
@@ -160,7 +77,7 @@ def matches(step: Step, changes: Iterable[PropertyChange], real: Step) -> Iterat
 
 
 def _matches(
-    rule: PropertyRule, sides: _Comparison, step: Step, judged: set[str]
+    rule: PropertyRule, sides: Comparison, step: Step, judged: set[str]
 ) -> Iterator[Match]:
     parts: set[str] = set()
     for path in sides.paths:
@@ -177,7 +94,7 @@ def _matches(
 
 
 def _match(
-    rule: PropertyRule, path: str, sides: _Comparison, step: Step, *, name: str = ""
+    rule: PropertyRule, path: str, sides: Comparison, step: Step, *, name: str = ""
 ) -> Match:
     consequence = _PLACE.sub(
         lambda place: show(sides.all_shown[1].get(place[1], MISSING)) or clean(step.name),
@@ -191,7 +108,7 @@ def _match(
     )
 
 
-def _is_gone(sides: _Comparison, path: str, match: re.Match[str]) -> bool:
+def _is_gone(sides: Comparison, path: str, match: re.Match[str]) -> bool:
     """True if nothing is left of the part of a group that `match` names."""
     before, after = sides.values(path)
     whole = path[: match.end("part")]
@@ -204,7 +121,7 @@ def _is_gone(sides: _Comparison, path: str, match: re.Match[str]) -> bool:
     )
 
 
-def _meets(rule: PropertyRule, sides: _Comparison, path: str) -> bool:
+def _meets(rule: PropertyRule, sides: Comparison, path: str) -> bool:
     before, after = (_picked(rule, each) for each in sides.values(path))
     return (
         before != after
@@ -213,7 +130,7 @@ def _meets(rule: PropertyRule, sides: _Comparison, path: str) -> bool:
     )
 
 
-def _is_harmless(row: Harmless, sides: _Comparison, path: str) -> bool:
+def _is_harmless(row: Harmless, sides: Comparison, path: str) -> bool:
     """True if `row` covers the whole change; with `pick`, if what counts stays the same; with a
     `part`, if nothing of that part was there before.
     """
@@ -262,22 +179,6 @@ def _picked(rule: Condition, value: Any) -> Any:
     ]
 
 
-def _is_same(old: dict[str, Any], new: dict[str, Any], text: str) -> bool:
-    try:
-        path = parse(text)
-    except ValueError:
-        return True
-    return value_at(old, path) == value_at(new, path)
-
-
-def _read(text: str) -> Any:
-    """The value that `show` wrote as `text`."""
-    try:
-        return json.loads(text) if text else MISSING
-    except ValueError:
-        return text
-
-
 def _plain(value: Any) -> str:
     return "" if value is MISSING else str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -323,7 +224,7 @@ def _release(value: Any) -> tuple[int, ...] | None:
     )
 
 
-def _cause(rule: PropertyRule, path: str, sides: _Comparison) -> str:
+def _cause(rule: PropertyRule, path: str, sides: Comparison) -> str:
     before, after = sides.shown(0, path), sides.shown(1, path)
     if rule.default is not None:
         before, after = (rule.default if each is MISSING else each for each in (before, after))
