@@ -91,6 +91,14 @@ ROWS = (
         PASS,
         more=(("LoadBalancer", REFUSED), ("ExternalName", REFUSED)),
     ),
+    Row(
+        "network-disallow-node-port",
+        "Service/chat",
+        "spec",
+        {"type": "ExternalName", "externalName": "judge.acme.example"},
+        {"type": "ExternalName", "externalName": "judge.lab.svc.cluster.local"},
+        REFUSED,
+    ),
     Row("service-disallow-name-vllm", "Service/chat", "metadata.name", "vllm", "vllm-chat", PASS),
     Row(
         "network-require-ingress-host",

@@ -513,6 +513,9 @@ ROWS = (
         PASS,
         more=(
             ([*ARGS, "--allowed_local_media_path", "/models"], REFUSED),
+            ([*ARGS, "--allowed-local-media-path=/models/../etc"], REFUSED),
+            ([*ARGS, "--allowed-local-media-path", "/var/lib"], REFUSED),
+            ([*ARGS, "--allowed-local-media-path", "/models/samples/"], PASS),
             ([*ARGS, "--enable-custom-logit-processor"], REFUSED),
             ([*ARGS, "--profiler-config.profiler=torch"], REFUSED),
             ([*ARGS, "--profiler-configs=x"], PASS),
@@ -736,6 +739,31 @@ ROWS = (
         ),
     ),
     row("pod-restrict-reach", f"{POD}.nodeName", "n1", "", PASS),
+    row(
+        "pod-restrict-reach",
+        f"{POD}.hostAliases",
+        [{"ip": "10.3.0.9", "hostnames": ["git.acme.example", "cdn-lfs.hf.co"]}],
+        [{"ip": "10.3.0.9", "hostnames": ["git.acme.example"]}],
+        PASS,
+        more=(
+            ([{"ip": "203.0.113.9", "hostnames": ["git.acme.example"]}], REFUSED),
+            ([{"ip": "9.9.9.9", "hostnames": ["git"]}], REFUSED),
+            ([{"ip": "fd00::9", "hostnames": ["git"]}], PASS),
+        ),
+    ),
+    row(
+        "model-disallow-trust-remote-code",
+        f"{ONE}.env[1]",
+        {"name": "PYTHONPATH", "value": "/opt/app:/tmp/../tmp/site"},
+        {"name": "PYTHONPATH", "value": "/opt/app:/opt/lib"},
+        PASS,
+        more=(
+            ({"name": "PYTHONPATH", "value": "lib"}, REFUSED),
+            ({"name": "PYTHONPATH", "value": "/models/chat/lib"}, REFUSED),
+            ({"name": "LD_LIBRARY_PATH", "value": "/usr/local/cuda/lib64"}, PASS),
+            ({"name": "LD_PRELOAD", "value": "/opt/hook.so"}, REFUSED),
+        ),
+    ),
     row(
         "pod-restrict-reach",
         f"{POD}.nodeSelector",

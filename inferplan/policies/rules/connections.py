@@ -43,6 +43,12 @@ _HOST = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@\s]*@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+)(?::[0-9]+)?(?:[/?,#]|\Z)"
 )
 _ADDRESS = re.compile(r"[0-9.]+|[0-9a-fA-F:]*:[0-9a-fA-F:]*")
+_DOCUMENTATION = tuple(
+    map(
+        ipaddress.ip_network,
+        ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"),
+    )
+)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 _INSIDE = (".svc", ".local", ".internal", ".localdomain", ".lan", ".test", ".home.arpa")
 _DOWNLOADS = re.compile(r"\b(s3|gs|az|hf|https)://")
@@ -125,13 +131,34 @@ def _is_outside(value: str, trusted: Iterable[str]) -> bool:
     """True if `value` begins with a public host that is not below a trusted domain."""
     host = _HOST.match(value)
     name = host.group(1).strip("[]").rstrip(".").lower() if host else ""
+    if (public := _is_public(name)) is not None:
+        return public
+    return "." in name and not name.endswith(_INSIDE) and not _is_below(name, trusted)
+
+
+def _is_public(text: str) -> bool | None:
+    """True for an address of the internet, None for a name. An example's address, which the
+    standard library counts as private, stands for one.
+    """
     try:
-        return not (ipaddress.ip_address(name).is_private or ipaddress.ip_address(name).is_loopback)
+        address = ipaddress.ip_address(text)
     except ValueError:
-        pass
-    if "." not in name or name.endswith(_INSIDE):
-        return False
-    return not any(name == each or name.endswith(f".{each}") for each in trusted)
+        return None
+    return not address.is_private or any(address in each for each in _DOCUMENTATION)
+
+
+def _is_below(name: str, domains: Iterable[str]) -> bool:
+    return any(name == each or name.endswith(f".{each}") for each in domains)
+
+
+def redirects(alias: Field) -> bool:
+    """True if an entry of `hostAliases` names an address of the internet, or gives the name of a
+    hub, a registry or a cloud another address.
+    """
+    trusted = table("policies/rules/connections.toml")["trusted"]
+    return _is_public(alias.at("ip").text()) is not False or any(
+        _is_below(each.text().lower(), trusted) for each in alias.at("hostnames").each()
+    )
 
 
 def _own_domains(stack: Stack) -> set[str]:

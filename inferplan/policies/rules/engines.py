@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from posixpath import normpath
 
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.rule import (
@@ -43,6 +44,32 @@ DEVELOPMENT_OPTIONS = re.compile(
     "|share|tool-server|trust-request-chat-template|public-api|remotetunnel|ngrok(-\\w+)*"
     "|cloudflared?(-\\w+)*|(use-)?(local)?tunnel)"
 )
+MEDIA = "--allowed-local-media-path"
+SYSTEM_FOLDERS = frozenset(
+    [
+        "bin",
+        "boot",
+        "dev",
+        "etc",
+        "home",
+        "lib",
+        "lib64",
+        "mnt",
+        "opt",
+        "proc",
+        "root",
+        "run",
+        "sbin",
+        "srv",
+        "sys",
+        "tmp",
+        "usr",
+        "var",
+    ]
+)
+# Folders that the pod can write although no volume is mounted there.
+WRITABLE = tuple(f"/{each}/" for each in ("tmp", "var/tmp", "dev/shm", "run", "proc"))
+SEARCH_PATHS = ("PYTHONPATH", "LD_LIBRARY_PATH")
 # A program in an argument, for example of python3 -c.
 TRUSTING_CODE = re.compile(
     r"\btrust_(remote_code|repo)['\"]?\s*[=:]\s*True\b|\bhub\.load\((?!.*source\s*=\s*['\"]local)"
@@ -128,14 +155,24 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
             yield violation(word.field, "starts a debugger")
     for option, value, word in _options(container):
         # --profiler-config.profiler sets a field of an option that is a map.
-        if DEVELOPMENT_OPTIONS.fullmatch(option.partition(".")[0]) and (
-            value is None or value not in ("", *OFF)
+        if (
+            DEVELOPMENT_OPTIONS.fullmatch(option.partition(".")[0])
+            and (value is None or value not in ("", *OFF))
+            and not (option == MEDIA and _is_narrow(container.option(MEDIA) or ""))
         ):
             yield violation(word.field, "enables a development feature")
         if word.text.partition("=")[0] == CREDENTIALS and "*" in (container.option(ORIGINS) or "*"):
             yield violation(
                 word.field, "lets every website send requests with the browser's credentials"
             )
+
+
+def _is_narrow(path: str) -> bool:
+    """True for a folder inside a folder that is not one of the system."""
+    match normpath(path).split("/"):
+        case ["", first, _, *_]:
+            return first not in SYSTEM_FOLDERS
+    return False
 
 
 def _options(container: Container) -> Iterator[tuple[str, str | None, Word]]:
@@ -240,13 +277,28 @@ def _other_code(container: Container) -> Violations:
     variables = container.variables(LOAD_VARIABLES)
     yield from violations(
         variables,
-        lambda entry: entry.at("value").text() or is_set(entry.at("valueFrom")),
+        lambda entry: (
+            (entry.at("value").text() or is_set(entry.at("valueFrom")))
+            and not _names_image(container, entry)
+        ),
         "loads code before the server's own",
     )
     yield from (
         violation(source, "sets variables that no rule can read")
         for source in container.at("envFrom").each()
         if source.at("configMapRef").absent
+    )
+
+
+def _names_image(container: Container, entry: Field) -> bool:
+    """True if a variable adds only folders of the image to a search path."""
+    mounted = (
+        f"{each.text().rstrip('/')}/" for each in container.select("volumeMounts", "*", "mountPath")
+    )
+    closed = (*mounted, *WRITABLE)
+    folders = entry.at("value").text().split(":")
+    return entry.at("name").text() in SEARCH_PATHS and all(
+        each.startswith("/") and not f"{normpath(each)}/".startswith(closed) for each in folders
     )
 
 

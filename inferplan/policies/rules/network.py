@@ -83,9 +83,11 @@ def network_disallow_node_port(service: Resource, _: Parameters) -> Violations:
     kind = service.at("spec", "type").text()
     if kind == "NodePort" or (kind == "LoadBalancer" and not _is_gateway_load_balancer(service)):
         yield violation(service.at("spec", "type"), "exposes the Service outside the cluster")
-    if kind == "ExternalName":
+    if kind == "ExternalName" and not service.at("spec", "externalName").text().endswith(
+        (".svc", ".svc.cluster.local")
+    ):
         yield violation(service.at("spec", "externalName"), "points to a host outside the cluster")
-    elif not service.at("spec", "selector").value:
+    if kind != "ExternalName" and not service.at("spec", "selector").value:
         yield violation(
             service.at("spec", "selector"),
             "is not set, so anyone who can write its endpoints can redirect its clients",

@@ -16,6 +16,7 @@ from inferplan.policies.engine.rule import (
     violation,
     violations,
 )
+from inferplan.policies.rules.connections import redirects
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate, pod_subject
 from inferplan.policies.subjects.programs import image_of
 from inferplan.policies.subjects.workloads import WORKLOADS, least_replicas
@@ -56,7 +57,6 @@ SYSTEM_PRIORITIES = ("system-node-critical", "system-cluster-critical")
 # A path in the pod, the problem, and when a value causes it.
 SETTINGS = (
     (("nodeName",), "bypasses the scheduler and every taint", bool),
-    (("hostAliases",), "maps host names to other addresses", bool),
     (("dnsConfig", "nameservers"), "uses name servers other than the cluster's", bool),
     (("dnsPolicy",), "uses name servers other than the cluster's", lambda value: value == "None"),
     (("shareProcessNamespace",), "lets containers read each other's memory and environment", bool),
@@ -181,6 +181,8 @@ def pod_restrict_reach(pod: PodTemplate, parameters: Parameters) -> Violations:
         for keys, problem, is_wrong in SETTINGS
         if is_wrong(pod.at(*keys).value)
     )
+    if any(map(redirects, pod.at("hostAliases").each())):
+        yield violation(pod.at("hostAliases"), "maps host names to other addresses")
     for toleration in pod.at("tolerations").each():
         key = toleration.at("key")
         if toleration.at("operator").text() == "Exists" and not key.text():
