@@ -1,39 +1,76 @@
-"""Settings of a stack that contradict the published configuration of a checkpoint, without a start
-of its engine.
+"""Settings of a stack that contradict what is published about a checkpoint, without a start of its
+engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 from typing import Any
+
+from inferplan.components.storage.web_spec import HubStoreSpec
+from inferplan.stackfile.stack import StackSettings
 
 _LENGTHS = {
     "max_model_len": "maxModelLen",
     "context_length": "contextLength",
     "max_seq_len": "maxSeqLen",
 }
+_HUB = "https://huggingface.co"
+# Repositories whose terms an account accepts before it reads their files (pages of the models,
+# 2026-11).
+_GATED = re.compile(
+    r"meta-llama/.*|google/(code|med|pali|shield|t5)?gemma.*|CohereLabs/.*|bigcode/starcoder.*"
+)
+_GGUF = re.compile(r"(?i)(.*[^a-z])?gguf([^a-z].*)?")
 
 
-def contradictions(models: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each of `models` that asks for more positions than the checkpoint of its
-    name has. Models with traffic have a forecast that says it.
+def contradictions(settings: StackSettings) -> Iterator[str]:
+    """Yield a sentence for each model that asks for more positions than the checkpoint of its name
+    has, whose files its engine does not read, or whose repository opens only for an account.
     """
-    for name, spec in models.items():
-        path = getattr(getattr(spec, "weights", None), "path", "") or ""
-        fields = [each for each in _LENGTHS if isinstance(getattr(spec, each, None), int)]
-        if not fields or spec.traffic is not None:
-            continue
-        from inferplan.predict.memory import config_of
-
-        positions = (config_of(path) or {}).get("max_position_embeddings")
-        length = getattr(spec, fields[0])
+    for name, spec in settings.models.items():
+        weights = getattr(spec, "weights", None)
+        path = getattr(weights, "path", "") or ""
+        # Models with traffic have a forecast that says it.
+        if spec.traffic is None:
+            yield from _positions(name, spec, path)
+        if _GGUF.fullmatch(path):
+            yield (
+                f"models.{name}.weights.path: {path} is named for GGUF files, and the engine does"
+                " not start on a directory of them. Name the repository with the safetensors that"
+                " they were made from, or one with AWQ or GPTQ, which are as small"
+            )
         if (
-            positions
-            and length > positions
-            and "--hf-overrides" not in str(getattr(spec, "extra_args", ""))
+            weights is not None
+            and isinstance(store := settings.storage.get(weights.store), HubStoreSpec)
+            and store.credentials is None
+            and store.endpoint == _HUB
+            and _GATED.fullmatch(path)
         ):
             yield (
-                f"models.{name}.{_LENGTHS[fields[0]]}: {length:,} is more than the {positions:,}"
-                f" positions in the config.json of {path.rpartition('/')[2]}: the engine does not"
-                " start, unless --hf-overrides extends them"
+                f"models.{name}.weights.path: {path} is gated, and the store {weights.store} has no"
+                " credentials, so the preheat ends with a 401. Accept the terms of the repository"
+                " with an account, store its token in a Secret with the key HF_TOKEN, and add"
+                f" storage.{weights.store}.credentials: {{secretName: NAME}}"
             )
+
+
+def _positions(name: str, spec: Any, path: str) -> Iterator[str]:
+    fields = [each for each in _LENGTHS if isinstance(getattr(spec, each, None), int)]
+    if not fields:
+        return
+    from inferplan.predict.memory import config_of
+
+    positions = (config_of(path) or {}).get("max_position_embeddings")
+    length = getattr(spec, fields[0])
+    if (
+        positions
+        and length > positions
+        and "--hf-overrides" not in str(getattr(spec, "extra_args", ""))
+    ):
+        yield (
+            f"models.{name}.{_LENGTHS[fields[0]]}: {length:,} is more than the {positions:,}"
+            f" positions in the config.json of {path.rpartition('/')[2]}: the engine does not"
+            " start, unless --hf-overrides extends them"
+        )

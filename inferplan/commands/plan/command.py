@@ -141,7 +141,7 @@ def _plan(stack: str, against: str | None, *, trust: bool, own: bool) -> StackPl
         baseline = Baseline(name=cluster, states=states)
     plan = plan_stack(workspace, baseline)
     note(program_notes(plan.recording))
-    note(contradictions(workspace.settings.models))
+    note(contradictions(workspace.settings))
     note(map(str, required_secrets(plan.recording, workspace.settings.namespace)))
     return plan
 

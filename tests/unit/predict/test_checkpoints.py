@@ -19,7 +19,7 @@ def said(tmp_path: Path, old: str, new: str) -> list[str]:
     assert old in text
     path = tmp_path / "Pulumi.prod.yaml"
     path.write_text(text.replace(old, new, 1))
-    return list(contradictions(validate(read_stack(path)).models))
+    return list(contradictions(validate(read_stack(path))))
 
 
 @pytest.mark.parametrize(("length", "lines"), [(1_000_000, 1), (32_768, 0)])
@@ -42,4 +42,44 @@ def test_the_committed_stack_contradicts_nothing(tmp_path):
     "path", sorted((ROOT / "docs" / "engines").glob("Pulumi.*.yaml")), ids=lambda path: path.name
 )
 def test_examples_of_all_engines_contradict_nothing(path):
-    assert list(contradictions(validate(read_stack(path)).models)) == []
+    assert list(contradictions(validate(read_stack(path)))) == []
+
+
+HUB = """config:
+  inferplan:apiKeySeed: {secure: v1:AAAA}
+  inferplan:cluster: {provider: simulated}
+  inferplan:nodePools:
+    l4: {provider: simulated, accelerator: nvidia-l4, instanceType: g6.xlarge, nodes: 1}
+    system: {provider: simulated, nodes: 2, zones: [zone-a, zone-b]}
+  inferplan:storage:
+    hub: {kind: huggingface%s}
+    shared: {kind: nfs, server: nfs.storage.svc, path: /export/models, capacity: 2Ti}
+  inferplan:models:
+    notes:
+      engine: vllm
+      weights: {store: hub, path: %s, revision: "b968826d9c46dd6066d109eabc6255188de91218", size: 9Gi}
+      preheat: {into: shared}
+      pool: l4
+      maxModelLen: 4096
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "store", "words"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", "", "gated"),
+        ("google/gemma-3-12b-it", "", "credentials: {secretName: NAME}"),
+        ("google/medgemma-4b-it", "", "gated"),
+        ("meta-llama/Llama-3.1-8B", ", credentials: {secretName: hub}", ""),
+        ("meta-llama/Llama-3.1-8B", ", endpoint: https://hub.acme.example", ""),
+        ("Qwen/Qwen3-8B", "", ""),
+        ("unsloth/Qwen3-8B-GGUF", "", "GGUF files"),
+        ("acme/gguf_small", "", "GGUF files"),
+        ("acme/piggufs", "", ""),
+    ],
+)
+def test_a_repository_that_no_preheat_or_engine_can_read_is_said(tmp_path, path, store, words):
+    file = tmp_path / "Pulumi.hub.yaml"
+    file.write_text(HUB % (store, path))
+    found = list(contradictions(validate(read_stack(file))))
+    assert [words in each for each in found] == ([True] if words else [])
