@@ -1,7 +1,8 @@
 """Faults of a model that comes from a mounted directory, and of a share that refuses small files:
 verified, or refused with the reason.
 
-A directory has no server to misbehave, so a program in front of the real rclone does.
+A directory has no server to misbehave, so a program in front of the real head, which reads large
+files, does.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pytest
 
 from inferplan.components.sources import VolumeClaim
 
+from .disk_faults import EVERY, Fault, arm
 from .rig import MIB, MODEL, refused, tiny_model, verified
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
@@ -21,20 +23,15 @@ SHARD, OTHER = "model-00001-of-00002.safetensors", "model-00002-of-00002.safeten
 MODEL_FILES = tiny_model(12 * MIB, 12 * MIB)
 # The first reading of a large file goes wrong once, or every time where FAULTS is `always`.
 SHIM = """#!/bin/sh
-real() { RCLONE "$@"; }
-if [ "$1" = copy ] && [ "$FAULT" = quota ]; then
-  echo "2026/11/20 10:00:00 ERROR : config.json: Failed to copy: write /target/x: disk quota exceeded" >&2
-  exit 1
-fi
-case "$1:$*" in cat:*SHARD*) ;; *) exec RCLONE "$@" ;; esac
-[ "$FAULTS" = always ] || mkdir "$0.happened" 2>/dev/null || exec RCLONE "$@"
+case "$(readlink /proc/self/fd/0)" in *SHARD) ;; *) exec HEAD "$@" ;; esac
+[ "$FAULTS" = always ] || mkdir "$0.happened" 2>/dev/null || exec HEAD "$@"
 case "$FAULT" in
-  cut) real "$@" | head -c 1000000 ;;
-  flip) real "$@" | { head -c 5000; head -c 1 >/dev/null; printf X; cat; } ;;
-  fail) echo "2026/11/20 10:00:00 ERROR : failed to read: input/output error" >&2; exit 1 ;;
+  cut) HEAD "$@" | HEAD -c 1000000 ;;
+  flip) HEAD "$@" | { HEAD -c 5000; HEAD -c 1 >/dev/null; printf X; cat; } ;;
+  fail) echo "head: error reading 'standard input': Input/output error" >&2; exit 1 ;;
   stall) sleep 60 ;;
-  replace) mv "$REPLACEMENT" "$REPLACED"; exec RCLONE "$@" ;;
-  *) exec RCLONE "$@" ;;
+  replace) mv "$REPLACEMENT" "$REPLACED"; exec HEAD "$@" ;;
+  *) exec HEAD "$@" ;;
 esac
 """
 
@@ -54,13 +51,13 @@ def without_fault(made):
 
 @pytest.fixture
 def preheat(job, source, tmp_path):
-    """Makes the container of a Job that reads the directory through an rclone that misbehaves."""
+    """Makes the container of a Job that reads the directory through a head that misbehaves."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    rclone = shutil.which("rclone")
-    assert rclone is not None
-    (tools / "rclone").write_text(SHIM.replace("RCLONE", rclone).replace("SHARD", SHARD))
-    (tools / "rclone").chmod(0o755)
+    head = shutil.which("head")
+    assert head is not None
+    (tools / "head").write_text(SHIM.replace("HEAD", head).replace("SHARD", SHARD))
+    (tools / "head").chmod(0o755)
 
     def make(fault="", faults="once", **tuning):
         tuning = {"segment_bytes": 4 * MIB, "streams": 1, **tuning}
@@ -78,9 +75,10 @@ def preheat(job, source, tmp_path):
 
 
 @pytest.mark.parametrize("fault", ["cut", "flip", "fail", "stall"])
-def test_a_reading_that_goes_wrong_once_ends_verified(preheat, fault):
+def test_a_reading_that_goes_wrong_once_ends_verified(preheat, tmp_path, fault):
     made = preheat(fault, stall_seconds=2.0, retries=40)
     verified(made.run(), made, MODEL_FILES)
+    assert (tmp_path / "tools" / "head.happened").exists()
 
 
 def test_a_file_of_which_each_reading_brings_a_little_arrives_and_one_that_cannot_be_read_is_given_up(
@@ -90,7 +88,7 @@ def test_a_file_of_which_each_reading_brings_a_little_arrives_and_one_that_canno
     verified(made.run(), made, MODEL_FILES)
     shutil.rmtree(made.directory)
     made = preheat("fail", "always", retries=1)
-    refused(made.run(), made, 5, SHARD, "the source stopped sending", "input/output error")
+    refused(made.run(), made, 5, SHARD, "the source stopped sending", "Input/output error")
 
 
 def test_a_file_replaced_while_it_is_read_arrives_as_one_version(preheat, tmp_path):
@@ -136,5 +134,5 @@ def test_a_second_run_reads_nothing(preheat, source):
 
 
 def test_a_quota_that_is_used_up_is_told_as_a_full_share(preheat):
-    made = preheat("quota")
+    made = arm(preheat(), Fault("EDQUOT", "write", "config.json", last=EVERY))
     refused(made.run(), made, 4, "is full", "preheat.keep")
