@@ -103,7 +103,9 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
             upgrades=not first,
             limit=request.limit,
         ).run()
-        change = Change(session=session, old=old, new=new, since=since, first=first)
+        change = Change(
+            session=session, old=old, new=new, since=since, first=first, nodes=request.nodes
+        )
         findings = [
             *judge(change),
             *announced(change, request.old or (), request.new, request.target),
@@ -114,7 +116,7 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
             for each in request.new
             if how.is_hook(each) and session.key(each) not in new.declared and not new.skipped
         ]
-        findings += tried(change, hooks, request.nodes, request.limit)
+        findings += tried(change, hooks, request.limit)
         if request.drain:
             say(
                 f"draining {sum(each['kind'] == 'Node' for each in request.nodes)} nodes, one after"

@@ -1,12 +1,12 @@
 """The result of deploying one side of an audit, and the change from one side to the other."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from inferplan.audit.manifest import Manifest
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.session import Session
 from inferplan.audit.templates import templates
 from inferplan.kube.paths import mapping
@@ -84,8 +84,8 @@ class Deployed:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """The deployment of `new` over `old` in `session`, from `since` (`time.monotonic`) on; `old` is
-    empty if `first` is set.
+    """The deployment of `new` over `old` in `session` with `nodes`, from `since` (`time.monotonic`)
+    on; `old` is empty if `first` is set.
     """
 
     session: Session
@@ -93,6 +93,9 @@ class Change:
     new: Deployed
     since: float
     first: bool
+    nodes: Sequence[Object] = ()
+    unmet: dict[Key, str] = field(default_factory=dict)
+    """The fields of claims for devices that no node meets."""
 
     def each(self, *kinds: str) -> Iterator[tuple[Key, Manifest, Manifest | None]]:
         """The objects that the cluster holds, of `kinds` if any, each with its earlier declaration."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from inferplan.audit.blame import blamed_field, named_field
+from inferplan.audit.claims import claims_of, unmet_field
 from inferplan.audit.deployed import Change
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.session import Session
@@ -22,7 +23,8 @@ from inferplan.review.findings import Finding
 from inferplan.tables import table
 
 _TABLE: Final = table("audit/placement.toml")
-_CLAIMS: Final = "spec.resourceClaims.*.resourceClaimTemplateName"
+_CLAIMS: Final = ("ResourceClaimTemplate", "ResourceClaim")  # for devices
+_LIMIT_SECONDS: Final = 20.0
 
 
 def blocking_pods(
@@ -75,7 +77,7 @@ def restrictions(change: Change, key: Key, workload: Manifest, reason: str) -> I
     """Findings on new or changed objects, such as a quota, that keep pods of `key` from running for
     `reason`.
     """
-    claims = {name for _, each in templates(workload.body) for _, name in select(each, _CLAIMS)}
+    claims = claims_of(workload.body)
     patterns = {
         kind: pattern
         for words, (kind, pattern) in _TABLE["restricts"].items()
@@ -85,8 +87,10 @@ def restrictions(change: Change, key: Key, workload: Manifest, reason: str) -> I
         near = other.name if other.kind == "Namespace" else other.namespace
         # A LimitRange and a Namespace are not named in the reason, and a claim has a name of its
         # own.
-        named = other.kind in ("LimitRange", "Namespace") or other.name in (
-            claims if other.kind == "ResourceClaimTemplate" else reason
+        named = (
+            other.kind in ("LimitRange", "Namespace")
+            or (other.kind, other.name) in claims
+            or (other.kind not in _CLAIMS and other.name in reason)
         )
         if near in ("", key.namespace) and named and not change.same(other):
             fields = [
@@ -97,9 +101,30 @@ def restrictions(change: Change, key: Key, workload: Manifest, reason: str) -> I
             number = re.search("selector #([0-9]+)", reason)
             fields = fields[int(number[1]) if number else 0 :] or fields
             field = fields[0] if fields else named_field(reason, manifest, before)
+            if other.kind in _CLAIMS and not number:
+                field = _unmet(change, key, workload, other, manifest) or field
             yield finding(
                 "restricts", other, field, f"pods of {key} do not run: {reason}", manifest
             )
+
+
+def _unmet(change: Change, key: Key, workload: Manifest, other: Key, claim: Manifest) -> str:
+    """The field of the claim `other` that no node meets, "" if a node meets it; an earlier one is
+    that of the same name, or which the pods of `key` had.
+    """
+    if other not in change.unmet:
+        before = change.old.manifests
+        had = claims_of(before[key].body) if key in before else ()
+        names = [other, *(Key(kind, other.namespace, name) for kind, name in sorted(had))]
+        change.unmet[other] = unmet_field(
+            change.session,
+            change.nodes,
+            next((mapping(each, "spec") for _, each in templates(workload.body)), {}),
+            claim,
+            next((before[each] for each in names if each in before), None),
+            _LIMIT_SECONDS,
+        )
+    return change.unmet[other]
 
 
 def displacements(change: Change, key: Key) -> Iterator[Finding]:

@@ -2,7 +2,6 @@
 template is created in a namespace of its own, judged and removed.
 """
 
-import contextlib
 import copy
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
+from inferplan.audit.aside import empty_copies, inside, remove
 from inferplan.audit.blame import blamed_field
 from inferplan.audit.deployed import Change
 from inferplan.audit.manifest import Manifest, Object, finding
@@ -45,9 +45,7 @@ class _Trial:
     """True if it starts on the same nodes without the pods that run."""
 
 
-def tried(
-    change: Change, hooks: Iterable[Manifest], nodes: Iterable[Object], limit: float
-) -> list[Finding]:
+def tried(change: Change, hooks: Iterable[Manifest], limit: float) -> list[Finding]:
     """The findings on pods of templates that no pod of the cluster has, and on those of `hooks`
     that were left out.
     """
@@ -60,14 +58,14 @@ def tried(
         _start(session, waiting, limit)
     if late := [each for each in waiting if each.reason]:
         reasons = [each.reason for each in late]
-        copies = [*_copied(nodes)]
+        copies = [*empty_copies(change.nodes, _NAME, _TAINT)]
         for each in copies:
             session.put(each)
         _start(session, late, limit)
         for each, reason in zip(late, reasons, strict=True):
             each.is_crowded, each.reason = not each.reason, reason
         for each in copies:
-            _remove(session, each["apiVersion"], Key(each["kind"], "", each["metadata"]["name"]))
+            remove(session, each["apiVersion"], Key(each["kind"], "", each["metadata"]["name"]))
     return [found for each in trials if each.reason for found in _judged(change, each)]
 
 
@@ -161,7 +159,7 @@ def _start(session: Session, trials: list[_Trial], limit: float) -> None:
     spaces = {f"{_NAME}-{each.key.namespace or session.namespace}" for each in trials}
     for name in sorted(spaces):
         session.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        session.put(_inside("v1", "ServiceAccount", "default", name, {}))
+        session.put(inside("v1", "ServiceAccount", "default", name, {}))
     for index, each in enumerate(trials):
         name = f"{_NAME}-{each.key.namespace or session.namespace}"
         each.pod, each.reason = Key("Pod", name, f"{_NAME}-{index}"), ""
@@ -175,7 +173,7 @@ def _start(session: Session, trials: list[_Trial], limit: float) -> None:
     for key, reason in session.settle([("v1", key) for key in pods], limit).items():
         pods[key].reason = reason.replace(f"pod {key.name}: ", "")
     for key in pods:
-        _remove(session, "v1", key)
+        remove(session, "v1", key)
 
 
 def _alone(session: Session, trial: _Trial) -> Object:
@@ -193,7 +191,7 @@ def _alone(session: Session, trial: _Trial) -> Object:
             term["namespaces"] = [owner, own]
     for each in trial.manifest.spec.get("volumeClaimTemplates") or ():
         name, body = each["metadata"]["name"], {"spec": each["spec"]}
-        session.put(_inside("v1", "PersistentVolumeClaim", name, own, body))
+        session.put(inside("v1", "PersistentVolumeClaim", name, own, body))
     for kind, version, pattern in _TABLE["copied"]:
         for _, name in select(spec, pattern):
             live = session.get(Key(kind, owner, str(name)), version)
@@ -209,31 +207,8 @@ def _copy(session: Session, kind: str, version: str, live: Object, namespace: st
         spec["volumeName"] = f"{namespace}-{name}"
         reference = {"apiVersion": "v1", "kind": kind, "name": name, "namespace": namespace}
         body = {"spec": {**volume["spec"], "claimRef": reference}}
-        session.put(_inside("v1", "PersistentVolume", spec["volumeName"], "", body))
-    session.put(_inside(version, kind, name, namespace, {"spec": spec}))
-
-
-def _inside(version: str, kind: str, name: str, namespace: str, content: Object) -> Object:
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, **content}
-
-
-def _copied(nodes: Iterable[Object]) -> Iterator[Object]:
-    """Empty copies of `nodes` and of their devices, for pods of trials only."""
-    for each in (each for each in nodes if each["kind"] in ("Node", "ResourceSlice")):
-        spec, name = dict(each.get("spec") or {}), f"{_NAME}-{each['metadata']['name']}"
-        if each["kind"] == "Node":
-            spec["taints"] = [*(spec.get("taints") or ()), _TAINT]
-        else:
-            pool = {**spec["pool"], "name": f"{_NAME}-{spec['pool']['name']}"}
-            spec |= {"nodeName": f"{_NAME}-{spec['nodeName']}", "pool": pool}
-        yield {**each, "metadata": {**each["metadata"], "name": name}, "spec": spec}
-
-
-def _remove(session: Session, version: str, key: Key) -> None:
-    with contextlib.suppress(ApiError):
-        path = session.api.resource(version, key.kind).path(key.namespace, key.name)
-        session.api.request("DELETE", path, {"gracePeriodSeconds": 0})
+        session.put(inside("v1", "PersistentVolume", spec["volumeName"], "", body))
+    session.put(inside(version, kind, name, namespace, {"spec": spec}))
 
 
 def _judged(change: Change, trial: _Trial) -> Iterator[Finding]:
