@@ -16,6 +16,7 @@ from inferplan.audit.drains import drained
 from inferplan.audit.fleet import RejectedNodeError
 from inferplan.audit.judge import announced, judge, ordered, survived
 from inferplan.audit.manifest import InputError, Manifest, Object, finding
+from inferplan.audit.order import with_order
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.rollout import Rollout
 from inferplan.audit.session import Session
@@ -107,7 +108,7 @@ def audit(request: Request, progress: Progress, say: Callable[[str], None]) -> F
             session=session, old=old, new=new, since=since, first=first, nodes=request.nodes
         )
         findings = [
-            *judge(change),
+            *with_order(change, how, judge(change)),
             *announced(change, request.old or (), request.new, request.target),
             *notes,
         ]

@@ -46,6 +46,8 @@ class Deployer:
     wave: str = ""
     keep: Sequence[str] = ()
     recreate: Sequence[str] = ()
+    earlier: str = ""
+    earlier_hook: str = ""
     hook: str = ""
     hook_weight: str = ""
     hook_deletion: str = ""
