@@ -14,7 +14,7 @@ from inferplan.commands.import_stack.fields import (
     take,
 )
 from inferplan.components.serving.spec import MODEL_SPECS
-from inferplan.kube.paths import mapping, parse
+from inferplan.kube.paths import Path, mapping, parse
 from inferplan.tables import table
 
 _STORAGE = table("commands/import_stack/servers.toml")["storage"]
@@ -40,8 +40,8 @@ def find_content(server: Server, body: dict[str, Any], row: dict[str, Any]) -> N
 def _find_model(server: Server, body: dict[str, Any], row: dict[str, Any]) -> None:
     """Find the weights: a repository of a hub, or a claim with a path."""
     below = ""
-    if "model" in row and (uri := take(body, row["model"])):
-        place, model, reason = parse(row["model"]), str(uri), ""
+    if stored := _stored(body, row):
+        (place, model), reason = stored, ""
         below = _below(server, in_claim=bool(_CLAIM.fullmatch(model)))
     elif option := take_weights(server.options):
         place, model, reason = option.path, option.values[0], option.reason
@@ -63,6 +63,20 @@ def _find_model(server: Server, body: dict[str, Any], row: dict[str, Any]) -> No
         server.model, server.revision = match[1], match[2] or commit
     elif model and not _take_claim(server, model, body, row):
         server.source.reject(place, UNKNOWN_WEIGHTS)
+
+
+def _stored(body: dict[str, Any], row: dict[str, Any]) -> tuple[Path, str] | None:
+    """The place and the address of the weights in the object's own field, or in the variable that
+    KServe reads of a container of any other kind.
+    """
+    if "model" in row and (uri := take(body, row["model"])):
+        return parse(row["model"]), str(uri)
+    for path in row.get("env", ()) if "variable" in row else ():
+        for index, each in enumerate(items_at(body, path)):
+            if each.get("name") == row["variable"] and each.get("value"):
+                take(body, f"{path}[{index}].name")
+                return parse(f"{path}[{index}].value"), str(take(body, f"{path}[{index}].value"))
+    return None
 
 
 def _below(server: Server, *, in_claim: bool) -> str:
