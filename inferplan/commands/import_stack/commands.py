@@ -22,6 +22,8 @@ _REFERENCE, _SHELL_REFERENCE = (
     re.compile(r"\$\((\w+)\)"),
     re.compile(r"\$(?:\((\w+)\)|\{(\w+)\}|(\w+))"),
 )
+# What a chart, an operator or a shell puts in before the server sees the word.
+_TEMPLATE = re.compile(r"\{\{[^{}]*(?<![\w)])\.[A-Z]|\$\{\w+\}")
 _OTHER_CHARACTERS = (
     "the name of the option contains other characters; write the option and its value as two words"
 )
@@ -73,6 +75,8 @@ def read_options(
                 "it refers to a variable or a command whose value is not in the container's"
                 " environment"
             )
+        elif any(map(_TEMPLATE.search, each.words)):
+            each.reason = "it has a template that only the tools of its source fill in"
     return options
 
 
