@@ -240,7 +240,7 @@ def dropped_fields(change: Change) -> Iterator[Finding]:
     """Fields that the API server took without a word, and did not keep."""
     reason = (
         f"Kubernetes {change.session.version} drops it: a feature that is off by default has this"
-        " field"
+        " field, or it does not go with the others"
     )
     for key, fields in change.new.dropped.items():
         for each in fields:

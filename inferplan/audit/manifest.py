@@ -105,9 +105,9 @@ def finding(
     place, body = origin.place if origin else "", origin.body if is_manifest else {}
     if is_manifest:
         place = origin.place_of(field)
-    text = without_secrets(
-        " ".join(reason.split()), body, (str(subject), *re.split(r"[/ ]", str(subject)))
-    )
+    names = (str(subject), *re.split(r"[/ ]", str(subject)))
+    pods = re.findall(rf"(?<![\w.-]){re.escape(names[-1])}(?:-[a-z]{{1,12}})+(?![\w-])", reason)
+    text = without_secrets(" ".join(reason.split()), body, (*names, *pods))
     return Finding(
         code=code,
         weight=weight,

@@ -77,35 +77,45 @@ def restrictions(change: Change, key: Key, workload: Manifest, reason: str) -> I
     """Findings on new or changed objects, such as a quota, that keep pods of `key` from running for
     `reason`.
     """
-    claims = claims_of(workload.body)
     patterns = {
-        kind: pattern
-        for words, (kind, pattern) in _TABLE["restricts"].items()
-        if re.search(words, reason)
+        kind: pattern for words, kind, pattern in _TABLE["restricts"] if re.search(words, reason)
     }
     for other, manifest, before in change.each(*patterns) if patterns else ():
         near = other.name if other.kind == "Namespace" else other.namespace
-        # A LimitRange and a Namespace are not named in the reason, and a claim has a name of its
-        # own.
-        named = (
-            other.kind in ("LimitRange", "Namespace")
-            or (other.kind, other.name) in claims
-            or (other.kind not in _CLAIMS and other.name in reason)
-        )
-        if near in ("", key.namespace) and named and not change.same(other):
-            fields = [
-                text_of(path)
-                for path, value in select(manifest.body, patterns[other.kind])
-                if before is None or values_at(before.body, path) != value
-            ]
-            number = re.search("selector #([0-9]+)", reason)
-            fields = fields[int(number[1]) if number else 0 :] or fields
-            field = fields[0] if fields else named_field(reason, manifest, before)
-            if other.kind in _CLAIMS and not number:
-                field = _unmet(change, key, workload, other, manifest) or field
-            yield finding(
-                "restricts", other, field, f"pods of {key} do not run: {reason}", manifest
-            )
+        if (
+            near not in ("", key.namespace)
+            or change.same(other)
+            or not _concerns(other, manifest, key, workload, reason)
+        ):
+            continue
+        fields = [
+            text_of(path)
+            for pattern in patterns[other.kind].split("|")
+            for path, value in select(manifest.body, pattern)
+            if before is None or values_at(before.body, path) != value
+        ]
+        number = re.search("selector #([0-9]+)", reason)
+        fields = fields[int(number[1]) if number else 0 :] or fields
+        if not fields and other.kind in _TABLE["exact"]:
+            continue
+        field = fields[0] if fields else named_field(reason, manifest, before)
+        if other.kind in _CLAIMS and not number:
+            field = _unmet(change, key, workload, other, manifest) or field
+        yield finding("restricts", other, field, f"pods of {key} do not run: {reason}", manifest)
+
+
+def _concerns(other: Key, manifest: Manifest, key: Key, workload: Manifest, reason: str) -> bool:
+    """True if the object `other` is about the pods of `key`: by what they name, by what it names, or
+    because `reason` names it; a LimitRange and a Namespace are about all.
+    """
+    if other.kind in _CLAIMS:
+        return (other.kind, other.name) in claims_of(workload.body)
+    if other.kind == "RuntimeClass":
+        pods = (each for _, each in templates(workload.body))
+        return any(mapping(each, "spec").get("runtimeClassName") == other.name for each in pods)
+    if target := mapping(manifest.spec, "scaleTargetRef"):
+        return (target.get("kind", "Deployment"), target.get("name")) == (key.kind, key.name)
+    return other.kind in ("LimitRange", "Namespace") or other.name in reason
 
 
 def _unmet(change: Change, key: Key, workload: Manifest, other: Key, claim: Manifest) -> str:

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 
 from inferplan.audit.deployed import Change
 from inferplan.audit.manifest import Manifest
-from inferplan.audit.templates import TABLE, templates
+from inferplan.audit.templates import TABLE, select, templates
+from inferplan.documents.text import joined
 
+_GATES = "spec.readinessGates.*.conditionType"
 _DEFINITIONS = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
 
@@ -25,6 +27,11 @@ def untried(change: Change, hooks: Iterable[Manifest]) -> tuple[str, ...]:
             reasons[key] = TABLE["idle"].get(manifest.kind, "")
         if manifest.kind == "Service" and manifest.spec.get("type") == "LoadBalancer":
             reasons[key] = "no load balancer is made here, only its endpoints"
+        gates = sorted(
+            {str(gate) for _, each in templates(manifest.body) for _, gate in select(each, _GATES)}
+        )
+        if gates and not reasons[key]:
+            reasons[key] = f"{joined(gates, 3)} of its pods is taken as true; nothing here sets it"
     rejected = {each.object for each in change.new.rejections}
     reasons |= {
         each.object: "it is rejected in the old state"

@@ -53,8 +53,20 @@ kind: CronJob
 metadata: {name: nightly}
 spec: {schedule: "0 3 * * *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: "registry.example.com/x:1"}]}}}}}
 """
+GATED = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: gated}
+spec:
+  selector: {matchLabels: {app: gated}}
+  template:
+    metadata: {labels: {app: gated}}
+    spec:
+      readinessGates: [{conditionType: mesh.example.com/enrolled}]
+      containers: [{name: c, image: "registry.example.com/x:1"}]
+"""
 TRUSTED = SERVER.replace("--model=/models/a", "--model=/models/a, --trust-remote-code")
-UNTRIED = ["Service default/server", "Ingress default/server"]
+UNTRIED = ["Service default/server", "Ingress default/server", "Deployment default/gated"]
 
 
 @pytest.fixture
@@ -107,9 +119,9 @@ def test_what_blocks_comes_first_and_is_named_with_its_policy(folder):
 
 @pytest.mark.full
 def test_what_was_not_tried_is_in_the_first_row_and_by_name(folder):
-    code, screen, report = audited(folder, SERVER, IDLE, policy="advise")
+    code, screen, report = audited(folder, SERVER, IDLE, GATED, policy="advise")
     assert code == 0
-    assert "outcome 🟢 everything that was tried became ready; not tried: 2" in screen
+    assert "outcome 🟢 everything that was tried became ready; not tried: 3" in screen
     for each in UNTRIED:
         assert f"not tried {each}: " in screen
         assert f"| not tried | {each}: " in report

@@ -1,5 +1,6 @@
 """Values that an audit hides: what a Secret holds, and what a name or an option says is secret."""
 
+from inferplan.audit.manifest import Manifest, finding
 from inferplan.audit.secrets import veiled, without_secrets
 from inferplan.policies.subjects.secret_texts import reveals
 
@@ -55,3 +56,19 @@ def test_a_long_word_is_searched_in_linear_time():
     # Quadratic, this took 50 s.
     assert not reveals("a" * 300_000)
     assert reveals("a" * 300_000 + " postgres://user:canary-4@db/x")
+
+
+def test_pods_of_an_object_are_shown_and_its_secrets_are_not():
+    body = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
+        "metadata": {"name": "llm-ray"},
+        "spec": {"env": [{"name": "RAY_PASSWORD", "value": "llm-ray-canary"}]},
+    }
+    words = "Pod llm-ray-raycluster-head: the pod is Pending; it has llm-ray-canary, llm-ray-8Fq2x9"
+    found = finding(
+        "unready", "RayService default/llm-ray", "", words, Manifest(body=body, place="a:1")
+    )
+    assert "Pod llm-ray-raycluster-head: the pod is Pending" in found.reason
+    assert "canary" not in found.reason
+    assert "8Fq2x9" not in found.reason
