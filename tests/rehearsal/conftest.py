@@ -17,8 +17,8 @@ import pytest
 from inferplan.kube.api import Api
 from inferplan.progress import plain
 from inferplan.rehearsal.cluster import clusters, delete, start
+from inferplan.rehearsal.cluster.node_traces import name_on_machine
 from inferplan.rehearsal.cluster.record import cluster_directory
-from inferplan.rehearsal.node import node
 from inferplan.rehearsal.wait.object_events import Waiting
 from tests.rehearsal.commands import inferplan, started, up
 from tests.rehearsal.real_node import STACKS, Lane, end_node_while_a_model_loads, processes_of, run
@@ -59,7 +59,7 @@ def node_lane(tmp_path_factory) -> Iterator[Lane]:
         end_node_while_a_model_loads(state, stack, directory)
     done = run(state, "up", str(stack), "--node", "real", check=False)
     lane = Lane(state, stack, done.stderr + done.stdout)
-    name = node.name_on_machine(directory)
+    name = name_on_machine(directory)
     try:
         assert done.returncode == 0, lane.output
         yield lane

@@ -20,6 +20,7 @@ import pytest
 from inferplan.kube.objects import is_true
 from inferplan.progress import plain, silent
 from inferplan.rehearsal.cluster import delete, start
+from inferplan.rehearsal.cluster.node_traces import name_on_machine
 from inferplan.rehearsal.node import images, node, tiny_model
 from inferplan.rehearsal.toolchain.pins import KUBELET, SOURCES
 from tests.rehearsal.real_node import REASON, ROOT, Lane, memory_of, processes_of, until
@@ -164,12 +165,11 @@ def test_the_node_and_another_kubelet_of_this_machine_leave_each_other_alone(rea
         assert is_true(other.get(f"/api/v1/nodes/{node.NAME}"), "Ready")
         assert real_node.answers()
     finally:
-        node.clear(other.directory)
         delete("other-kubelet")
     assert {name: real_node.programs()[name] for name in names} == before
     assert real_node.answers()
     assert not processes_of(other.directory)
-    group = node.name_on_machine(other.directory)
+    group = name_on_machine(other.directory)
     assert not list(Path("/sys/fs/cgroup").glob(f"**/{group}"))
 
 
@@ -181,7 +181,7 @@ def test_a_killed_engine_starts_again_and_status_says_why_it_was_away(real_node:
         int(entry.name)
         for entry in Path("/proc").glob("[0-9]*")
         if (entry / "comm").read_text() == "VLLM::EngineCor\n"
-        and node.name_on_machine(real_node.directory) in (entry / "cgroup").read_text()
+        and name_on_machine(real_node.directory) in (entry / "cgroup").read_text()
     ]
     os.kill(engine, signal.SIGKILL)
 

@@ -23,8 +23,6 @@ from inferplan.commands.down.down import (
 from inferplan.commands.progress import ProgressView
 from inferplan.commands.screen import say, show_json
 from inferplan.rehearsal.cluster import delete, status
-from inferplan.rehearsal.cluster.record import cluster_directory
-from inferplan.rehearsal.node import node
 from inferplan.updating.engine import Engine
 from inferplan.updating.update import UpdateOptions
 from inferplan.workspace.last_up import forget
@@ -82,17 +80,12 @@ def command(
     removed = [
         each
         for each in (existing.cluster, existing.old_cluster)
-        if each and cluster and _delete(each)
+        if each and cluster and delete(each)
     ]
     for each in removed:
         say(f"the simulated cluster {each} is gone, and everything in it")
     if as_json:
         show_json({"stack": existing.name, "deleted": deleted, "clusterRemoved": bool(removed)})
-
-
-def _delete(cluster: str) -> bool:
-    node.clear(cluster_directory(cluster))
-    return delete(cluster)
 
 
 def _empty(existing: ExistingStack, *, keep_namespace: bool) -> int:

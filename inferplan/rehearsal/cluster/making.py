@@ -11,7 +11,7 @@ from pathlib import Path
 from inferplan.documents.files import write_atomically
 from inferplan.errors import ClusterError
 from inferplan.progress import Notice, Progress
-from inferplan.rehearsal.cluster import processes
+from inferplan.rehearsal.cluster import node_traces, processes
 from inferplan.rehearsal.cluster.components import (
     API_SERVER,
     COMPONENTS,
@@ -55,9 +55,12 @@ def programs_digest() -> str:
 
 
 def clear(directory: Path) -> None:
-    """End the cluster's processes and delete its directory, the record first."""
+    """End the cluster's processes and delete its directory, the record first, and what its real
+    node left elsewhere.
+    """
     forget_record(directory)
     processes.end(directory)
+    node_traces.remove(directory)
     if directory.exists():
         shutil.rmtree(directory)
 

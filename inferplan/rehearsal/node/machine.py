@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from inferplan.rehearsal.cluster.node_traces import CONTROL_GROUPS
 from inferplan.rehearsal.node.images import missing_programs
 
-CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 _PROGRAMS: Final = ("containerd", "ctr", "runc", "ip", "iptables", "ipset", "unshare", "mount")
 _PACKAGES: Final = "containerd runc containernetworking-plugins iproute2 iptables ipset"
 _OLDEST_CONTAINERD: Final = (1, 6)

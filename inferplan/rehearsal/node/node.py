@@ -2,7 +2,6 @@
 namespaces for processes, mounts and the network; everything of the node ends with it.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -22,12 +21,13 @@ from inferplan.kube.names import REHEARSED_VOLUMES, STUB_IMAGES
 from inferplan.kube.objects import is_true
 from inferplan.progress import Progress, StepFinished, StepStarted
 from inferplan.rehearsal.cluster import Cluster, processes
+from inferplan.rehearsal.cluster import node_traces as traces
 from inferplan.rehearsal.cluster.components import API_SERVER, NODE, Layout
 from inferplan.rehearsal.cluster.record import cluster_directory, lock_file
 from inferplan.rehearsal.cluster.startup import free_ports, log_tail
 from inferplan.rehearsal.cluster.volumes import make_directory
 from inferplan.rehearsal.node.images import container_spec, import_images
-from inferplan.rehearsal.node.machine import CONTROL_GROUPS, missing
+from inferplan.rehearsal.node.machine import missing
 from inferplan.rehearsal.toolchain.build import ensure_sources
 from inferplan.rehearsal.toolchain.pins import COREDNS, KUBE_ROUTER, KUBELET
 from inferplan.tables import table
@@ -101,25 +101,8 @@ def start(
     return imported
 
 
-def name_on_machine(directory: Path) -> str:
-    """The name of the node's folder below /run and of its control groups, for the cluster in
-    `directory`.
-    """
-    # The path of a socket has at most 107 characters.
-    return f"inferplan-{hashlib.sha256(str(directory).encode()).hexdigest()[:10]}"
-
-
 def _socket(cluster: Layout) -> Path:
-    return Path("/run") / name_on_machine(cluster.directory) / "containerd.sock"
-
-
-def _groups(directory: Path) -> list[Path]:
-    """The node's control group in each hierarchy. A kubelet ends what it does not know below its
-    root, so nodes of two clusters have one each.
-    """
-    mounted = CONTROL_GROUPS
-    hierarchies = [mounted] if (mounted / "cgroup.controllers").exists() else mounted.glob("*/")
-    return [each / name_on_machine(directory) for each in hierarchies]
+    return traces.runtime_folder(cluster.directory) / "containerd.sock"
 
 
 def _weigh(group: Path) -> None:
@@ -148,9 +131,9 @@ def _spawn(cluster: Cluster, programs: Mapping[str, Path]) -> None:
         "pause": default_image("pause"),
         "volumes": REHEARSED_VOLUMES,
         "stored": str(cluster.volumes),
-        "group": name_on_machine(cluster.directory),
+        "group": traces.name_on_machine(cluster.directory),
     }
-    for group in _groups(cluster.directory):
+    for group in traces.control_groups(cluster.directory):
         group.mkdir(exist_ok=True)
         _weigh(group)
     for name, text in _TABLE["files"].items():
@@ -305,10 +288,6 @@ def clear(directory: Path, *, keep: bool = False) -> None:
     except those to `keep` for the next start.
     """
     processes.end(directory, (NODE,))
-    for root in _groups(directory):
-        for group in (*sorted(root.rglob("*/"), reverse=True), root):
-            with suppress(OSError):
-                group.rmdir()
+    traces.remove(directory)
     if not keep:
         shutil.rmtree(folder_of(directory), ignore_errors=True)
-    shutil.rmtree(_socket(Layout(directory, {})).parent, ignore_errors=True)
