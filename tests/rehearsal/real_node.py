@@ -11,11 +11,14 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from inferplan.components.gateway.keys import consumer_key
+from inferplan.images.catalogue import default_image
+from inferplan.kube.api import Api
 from inferplan.pulumi_engine.secrets import open_secrets
 from inferplan.rehearsal.cluster.components import NODE
 from inferplan.rehearsal.cluster.processes import running
@@ -113,6 +116,32 @@ def end_node_while_a_model_loads(state: Path, stack: Path, directory: Path) -> N
     first.communicate()
     # Everything of the node ends with its first process.
     until(lambda: not processes_of(node.folder_of(directory)))
+
+
+def apply(api: Api, objects: Iterable[dict[str, Any]]) -> None:
+    for each in objects:
+        metadata = each["metadata"]
+        resource = api.resource(each["apiVersion"], each["kind"])
+        path = resource.path(metadata.get("namespace", ""), metadata["name"])
+        api.apply(path, each, manager="kubectl", force=True)
+
+
+def space(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def idle_pod(name: str, namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    """A pod that does nothing: a test runs servers in its network."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
+        "spec": {
+            "nodeName": node.NAME,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "pause", "image": default_image("pause")}],
+        },
+    }
 
 
 def environment(state: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,14 +15,12 @@ import pytest
 import yaml
 
 from inferplan.components.metrics_ports import METRICS_PORT, STATUS_PORT
-from inferplan.images.catalogue import default_image
 from inferplan.kube.api import Api
 from inferplan.pulumi_engine.values import reveal
 from inferplan.rehearsal.cluster import Cluster, start
-from inferplan.rehearsal.node import node
 from inferplan.workspace.workspace import open_workspace
 from tests.rehearsal.pod_network import Address, listening, process_in, reached
-from tests.rehearsal.real_node import PASSPHRASE, STACKS, Lane, until
+from tests.rehearsal.real_node import PASSPHRASE, STACKS, Lane, apply, idle_pod, space, until
 from tests.rehearsal.test_real_node import pytestmark
 
 __all__ = ["pytestmark"]
@@ -110,16 +108,7 @@ def pods_of(recording: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         ("grafana", "monitoring", {}),
         ("visitor", "elsewhere", PROMETHEUS),
     ):
-        yield {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": namespace, "labels": labels},
-            "spec": {
-                "nodeName": node.NAME,
-                "terminationGracePeriodSeconds": 0,
-                "containers": [{"name": "pause", "image": default_image("pause")}],
-            },
-        }
+        yield idle_pod(name, namespace, labels)
 
 
 @pytest.fixture(scope="module")
@@ -131,10 +120,7 @@ def pods(recording, node_lane: Lane) -> Iterator[dict[str, dict[str, Any]]]:
         patch.setenv("INFERPLAN_STATE_DIR", str(node_lane.state))
         cluster = start(node_lane.cluster)
     with contextlib.closing(cluster.api()) as api, contextlib.ExitStack() as servers:
-        for each in sorted(spaces):
-            space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}}
-            api.apply(f"/api/v1/namespaces/{each}", space, manager="kubectl", force=True)
-        apply(api, declared)
+        apply(api, [*map(space, sorted(spaces)), *declared])
         until(lambda: all(each["status"].get("podIP") for each in running_pods(cluster, spaces)))
         found = {each["metadata"]["name"]: each for each in running_pods(cluster, spaces)}
         for name, pod in found.items():
@@ -151,14 +137,6 @@ def api(recording, pods, real_node: Lane) -> Iterator[Api]:
         apply(connection, [each for each in recording if each.get("kind") == "NetworkPolicy"])
         until(lambda: are_opened(pods, expected()))
         yield connection
-
-
-def apply(api: Api, objects: Iterable[dict[str, Any]]) -> None:
-    for each in objects:
-        metadata = each["metadata"]
-        resource = api.resource(each["apiVersion"], each["kind"])
-        path = resource.path(metadata["namespace"], metadata["name"])
-        api.apply(path, each, manager="kubectl", force=True)
 
 
 def running_pods(cluster: Cluster, spaces: set[str]) -> list[dict[str, Any]]:
