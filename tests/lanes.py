@@ -56,7 +56,13 @@ SCOPES = {
     "shared engine": {f"tests/engine/test_{name}.py" for name in ("kills", "scenarios")},
     "real node": {
         f"tests/rehearsal/test_{name}.py"
-        for name in ("real_node", "real_node_policies", "real_node_render", "real_node_room")
+        for name in (
+            "real_node",
+            "real_node_disk",
+            "real_node_policies",
+            "real_node_render",
+            "real_node_room",
+        )
     },
     "examples": {f"tests/rehearsal/test_{name}.py" for name in ("component_programs", "examples")},
     "shared cluster": {

@@ -61,6 +61,12 @@ class RealNode:
         if lacking:
             yield f"no recipe makes these images, so their pods do not start: {', '.join(lacking)}"
 
+    def silent(self, workspace: Workspace) -> list[str]:
+        """The models whose servers are on fake nodes."""
+        return [
+            name for name, model in workspace.settings.models.items() if model.pool != self.pool
+        ]
+
     def _kind(self, pool: str, engine: str) -> str:
         if pool != self.pool:
             return "fake, nothing answers"

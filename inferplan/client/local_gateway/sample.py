@@ -1,6 +1,7 @@
 """One question to a model of a stack that has just been rehearsed, and its answer."""
 
 import time
+from collections.abc import Collection
 
 from inferplan.client.connection import answer
 from inferplan.client.local_gateway.gateway import local_contract
@@ -16,9 +17,9 @@ _SILENCE_SECONDS = 60.0
 _RETRY_SECONDS = 0.2
 
 
-def ask(workspace: Workspace) -> tuple[str, str] | None:
+def ask(workspace: Workspace, silent: Collection[str] = ()) -> tuple[str, str] | None:
     """The command that asks the first model or route with a consumer and a text protocol, and its
-    answer; None if no model can be asked.
+    answer; None if no model can be asked. Those of `silent` have servers that only pretend.
     """
     contract = local_contract(workspace)
     if contract is None:
@@ -28,7 +29,7 @@ def ask(workspace: Workspace) -> tuple[str, str] | None:
         (
             name
             for name, each in endpoints.items()
-            if each.consumers and (each.texts or _is_chat(each))
+            if name not in silent and each.consumers and (each.texts or _is_chat(each))
         ),
         None,
     )

@@ -167,7 +167,8 @@ def answer(
         note(planned.notes(workspace))
     status = stack_status(workspace, cluster.get, rehearsed=True)
     show_status(status, commands=_next_commands(workspace, cluster), as_json=as_json)
-    for line in (question and not as_json and ask(workspace)) or ():
+    silent = planned.silent(workspace) if planned else ()
+    for line in (question and not as_json and ask(workspace, silent)) or ():
         show(line)
 
 
