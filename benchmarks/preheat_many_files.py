@@ -1,19 +1,29 @@
-"""Compares a verified preheat of 20,000 files of 8 KiB from a directory with rclone, in one run.
+"""Compares a verified preheat of 20,000 files of 8 KiB from a directory and from S3 with rclone and
+s5cmd, in one run.
 
-The preheat reads each file at the source, at the copy, and at the source again; rclone's copy reads
-it once, and its check both sides. Both directories are in memory. Compared is processor time, which
-a busy machine changes little.
+From a directory, the preheat reads each file at the source, at the copy, and at the source again;
+rclone's copy reads it once, and its check both sides. From S3 it reads each file once, and the copy
+again for the md5 that the store publishes. All directories are in memory. Compared is processor
+time, which a busy machine changes little, without that of the server.
 """
 
 import os
 import random
 import shutil
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+from benchmarks.bucket import bucket
 from benchmarks.measuring import Result, at_most, cost, folder_in_memory, median_ratio, unbounded
-from benchmarks.preheat_processes import preheat
+from benchmarks.preheat_processes import (
+    BUCKET,
+    environment,
+    preheat,
+    rclone,
+    rclone_alone,
+    s5cmd,
+)
 
 FILES, HALF_BYTES, PER_FOLDER, ROUNDS = 20_000, 4096, 1000, 3
 MOST_FOR_MANY = 1.3
@@ -25,42 +35,79 @@ def figures() -> Iterator[Result]:
             "many files", "skipped, there is no rclone on PATH (apt-get install rclone)"
         )
         return
-    times: dict[str, list[float]] = {"preheat": [], "copy": [], "copy and check": []}
     with folder_in_memory() as folder:
-        source, share, copy = (Path(folder) / name for name in ("source", "share", "copy"))
-        _write_files(source)
-        for _ in range(ROUNDS):
-            for path in (share, copy):
-                shutil.rmtree(path, ignore_errors=True)
-            share.mkdir()
-            times["copy"].append(cost(lambda: _rclone("copy", source, copy))[1])
-            checked = cost(lambda: _rclone("check", "--download", source, copy))[1]
-            times["copy and check"].append(times["copy"][-1] + checked)
-            times["preheat"].append(cost(lambda: _preheat(source, share))[1])
+        yield from _of_directory(Path(folder))
+    with folder_in_memory() as folder:
+        yield from _of_bucket(Path(folder))
+
+
+def _of_directory(folder: Path) -> Iterator[Result]:
+    source, share, copy = (folder / name for name in ("source", "share", "copy"))
+    for name, data in _files():
+        path = source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    ways: dict[str, Callable[[], object]] = {
+        "preheat": partial(_preheat, share, kind="local", root=str(source)),
+        "rclone copy": partial(rclone, "copy", source, copy),
+        "check": partial(rclone, "check", "--download", source, copy),
+    }
+    times = _times(ways, (share, copy))
+    checked = times.pop("check")
+    times["rclone copy and check"] = [
+        sum(each) for each in zip(times["rclone copy"], checked, strict=True)
+    ]
+    yield from _compared("a directory", times)
+
+
+def _of_bucket(folder: Path) -> Iterator[Result]:
+    share, copy, copied = (folder / name for name in ("share", "copy", "copied"))
+    (folder / "store").mkdir()
+    # In one folder, so that one list answers every client.
+    with bucket(folder / "store", {name.replace("/", "-"): data for name, data in _files()}) as url:
+        env = environment(url)
+        ways: dict[str, Callable[[], object]] = {
+            "preheat": partial(_preheat, share, env, kind="remote", root=f"source:{BUCKET}/m"),
+            "rclone copy": partial(rclone_alone, copy, env),
+        }
+        if shutil.which("s5cmd"):
+            ways["s5cmd cp"] = partial(s5cmd, url, copied)
+        yield from _compared("S3", _times(ways, (share, copy, copied)))
+
+
+def _times(
+    ways: dict[str, Callable[[], object]], folders: tuple[Path, ...]
+) -> dict[str, list[float]]:
+    """Processor seconds of each of the `ways`, round by round; `folders` are empty before each round."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for path in folders:
+            shutil.rmtree(path, ignore_errors=True)
+        for name, way in ways.items():
+            times[name].append(cost(way)[1])
+    return times
+
+
+def _compared(source: str, times: dict[str, list[float]]) -> Iterator[Result]:
+    """The preheat next to each other method."""
     ours = times.pop("preheat")
-    yield unbounded(f"preheat of {FILES} files", f"{min(ours):.1f} s of processor time")
-    copied, checked = times.values()
-    text = "processor time of a verified preheat relative to rclone"
-    yield unbounded(f"{text} copy", f"{median_ratio(ours, copied):.2f}")
-    yield at_most(f"{text} copy and check", median_ratio(ours, checked), MOST_FOR_MANY)
+    name = f"preheat of {FILES} files of {source}"
+    yield unbounded(name, f"{min(ours):.1f} s of processor time")
+    for way, theirs in times.items():
+        ratio = median_ratio(ours, theirs)
+        yield at_most(f"{name}, verified, relative to {way}", ratio, MOST_FOR_MANY)
 
 
-def _preheat(source: Path, share: Path) -> None:
-    _, output = preheat(share, {"PATH": os.environ["PATH"]}, kind="local", root=str(source))
+def _preheat(share: Path, env: dict[str, str] | None = None, **request: str) -> None:
+    share.mkdir()
+    _, output = preheat(share, env or {"PATH": os.environ["PATH"]}, **request)
     if f"{FILES} files" not in output:
         raise SystemExit(output)
 
 
-def _rclone(*arguments: str | Path) -> None:
-    command = ["rclone", "--config", "", *map(str, arguments)]
-    subprocess.run(command, check=True, capture_output=True)
-
-
-def _write_files(folder: Path) -> None:
+def _files() -> Iterator[tuple[str, bytes]]:
     noise = random.Random(1)  # noqa: S311 - noise for files, nothing secret
     for number in range(FILES):
-        path = folder / f"part-{number // PER_FOLDER:03}" / f"file-{number:06}.txt"
-        if not number % PER_FOLDER:
-            path.parent.mkdir(parents=True)
         # Text, because a few of so many random files look like pickles.
-        path.write_text(noise.randbytes(HALF_BYTES).hex())
+        data = noise.randbytes(HALF_BYTES).hex().encode()
+        yield f"part-{number // PER_FOLDER:03}/file-{number:06}.txt", data

@@ -91,6 +91,19 @@ def rclone_alone(into: Path, env: Mapping[str, str], flags: Sequence[str] = ()) 
         return _finished(process)[0]
 
 
+def rclone(*arguments: str | Path) -> None:
+    """Run rclone on directories."""
+    command = ["rclone", "--config", "", *map(str, arguments)]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def s5cmd(endpoint: str, into: Path) -> None:
+    """Copy the model with s5cmd's defaults."""
+    command = ["s5cmd", "--endpoint-url", endpoint, "cp", f"s3://{BUCKET}/m/*", f"{into}/"]
+    variables = {**environment(endpoint), "AWS_REGION": "us-east-1"}
+    subprocess.run(command, env=variables, check=True, stdout=subprocess.DEVNULL)
+
+
 @contextlib.contextmanager
 def payload(share: Path, env: Mapping[str, str], **request: Any) -> Iterator[subprocess.Popen[str]]:
     """A run of the payload into `share`; the end of the block kills it and its rclones by kill -9."""

@@ -34,6 +34,8 @@ _OK, _PARTIAL, _REDIRECTS = 200, 206, 300
 _CONTROL = re.compile("(?<!\u201b)[\u2400-\u241f\u2421]")
 _DOTS = {"\uff0e": ".", "\uff0e\uff0e": ".."}
 
+# S3 answers a GET with all that a batch needs of an object. Its other commands need the answer of a HEAD.
+_NO_HEAD = {"RCLONE_S3_NO_HEAD_OBJECT": "true"}
 # The callers count bytes and decide what is tried again.
 _ONE_TRY = ("--low-level-retries", "1", "--retries", "1")
 _POLL_SECONDS = 0.2
@@ -44,7 +46,7 @@ class Rclone:
 
     def __init__(self, environment: Mapping[str, str], flags: Sequence[str], *, idle: float, retries: Retries) -> None:
         self._retries = retries
-        self._environment = {"GOGC": "50", **os.environ, **environment, "RCLONE_CONFIG": ""}
+        self._environment = {**os.environ, **environment, "RCLONE_CONFIG": ""}
         self._flags = ["--config", "", "--timeout", f"{idle}s", "--contimeout", f"{idle}s", *flags, *_ONE_TRY]
 
     def listing(self, location: str, only: Iterable[str] = ()) -> list[dict[str, Any]]:
@@ -68,29 +70,29 @@ class Rclone:
         command = ["rclone", "cat", *self._flags, "--dump", "headers", "--buffer-size", "4M", "--offset", str(offset), "--count", str(count), location]
         # stderr stays small: one line for an error that ends the stream, at most a few for its retries.
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(command, **pipes, env=self._environment, bufsize=0, pipesize=1 << 20)
+        return subprocess.Popen(command, **pipes, env={"GOGC": "50", **self._environment}, bufsize=0, pipesize=1 << 20)
 
     def copy(self, root: str, paths: Iterable[str], into: Path, *, streams: int, alive: Callable[[], bool]) -> str:
         """Copy `paths` below `root` into a directory; the last error line, "" for none. Ends early when `alive` turns false."""
         options = ["--no-check-dest", "--ignore-checksum", "--transfers", str(streams), "--buffer-size", "1M"]
-        done = self._batch(["copy", *options, "--files-from-raw", "-", root, str(into)], _lines(paths), alive)
+        done = self._batch(["copy", *options, "--files-from-raw", "-", root, str(into)], _lines(paths), alive, **_NO_HEAD)
         return "" if done.returncode == 0 else last_line(done.stderr) or f"rclone ended with {done.returncode}"
 
     def sha256s(self, root: str, paths: Iterable[str], *, streams: int, alive: Callable[[], bool]) -> dict[str, str]:
         """The sha256 of the files below `root` that can be read at the source, each with one try. Ends early as `copy` does."""
         done = self._batch(
-            ["hashsum", "sha256", "--download", "--checkers", str(streams), "--files-from-raw", "-", root], _lines(paths), alive
+            ["hashsum", "sha256", "--download", "--checkers", str(streams), "--files-from-raw", "-", root], _lines(paths), alive, **_NO_HEAD
         )
         return {match[2]: match[1] for line in done.stdout.decode(errors="replace").splitlines() if (match := _SUM.fullmatch(line))}
 
-    def _batch(self, arguments: Sequence[str], text: str, alive: Callable[[], bool]) -> subprocess.CompletedProcess[bytes]:
+    def _batch(self, arguments: Sequence[str], text: str, alive: Callable[[], bool], **more: str) -> subprocess.CompletedProcess[bytes]:
         """One rclone that reads `text`; it is killed when `alive` turns false."""
         command = ["rclone", *arguments[:1], *self._flags, *arguments[1:]]
         # A file, because Popen.communicate does not continue its input after a timeout (Python 3.11).
         with tempfile.TemporaryFile() as names:
             names.write(text.encode())
             names.seek(0)
-            with subprocess.Popen(command, stdin=names, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self._environment) as process:
+            with subprocess.Popen(command, stdin=names, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**self._environment, **more}) as process:
                 while True:
                     try:
                         out, err = process.communicate(timeout=_POLL_SECONDS)

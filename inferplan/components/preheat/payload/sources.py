@@ -14,7 +14,8 @@ from .request import Request
 from .source import Source, SourceFile, published
 from .waiting import answers
 
-# A server need not have index pages, and a hub has none: rclone must not list directories to find a file.
+# A server need not have index pages, and a hub has none: rclone must not list directories to find a file. A bucket's list costs a
+# request for each 1,000 objects.
 _BY_NAME = "--no-traverse"
 
 
@@ -28,7 +29,7 @@ def open_source(request: Request, progress: Progress, stop: threading.Event) -> 
     match request.kind:
         case "remote":
             # The server's time changes when an object is replaced; the uploader's would need one more request per file.
-            return RemoteSource(rclone({}, "--use-server-modtime"), request.root, stop)
+            return RemoteSource(rclone({}, _BY_NAME, "--use-server-modtime"), request.root, stop)
         case "local":
             return LocalSource(request.root, request.mount)
         case "http":
