@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from inferplan.client.local_gateway.nginx import problem_of
 from inferplan.components.gateway.exposure_spec import GATEWAY
-from inferplan.components.gateway.routes import ONE_ADDRESS, public_path
+from inferplan.components.gateway.routes import ONE_ADDRESS, path_of
 from inferplan.components.handles import Endpoint, ModelTensors, ProtocolKind, Tensor, TextTensors
 from inferplan.documents.errors import unknown
 from inferplan.errors import OperationError, RequestError
@@ -182,7 +182,7 @@ def _url(
     path = (
         ONE_ADDRESS
         if kind == "openai" and contract.names.get(name) == model
-        else public_path(model, kind)
+        else path_of(contract.routes.get(model) or contract.endpoints[model], kind)
     )
     if gateway is not None:
         return _gateway_url(gateway, kind) + path
@@ -267,8 +267,7 @@ def caller(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> Ca
 
 def consumer_of(workspace: Workspace, endpoint: Endpoint, consumer: str | None) -> str:
     allowed = endpoint.consumers
-    section = "routes" if endpoint.model in workspace.settings.routes else "models"
-    where = f"{section}.{endpoint.model}.consumers in {workspace.file.shown_path}"
+    where = f"{_rights_of(endpoint.model, workspace)} in {workspace.file.shown_path}"
     if not allowed:
         raise RequestError(
             f"no consumer may call {endpoint.model}. Add one to {where}, and run: inferplan up"
@@ -282,6 +281,17 @@ def consumer_of(workspace: Workspace, endpoint: Endpoint, consumer: str | None) 
             f" {where}, or leave --consumer out"
         )
     return consumer
+
+
+def _rights_of(name: str, workspace: Workspace) -> str:
+    """Return the field that lists the consumers of a model, a route or an adapter."""
+    settings = workspace.settings
+    if name not in settings.public_routes:
+        return f"models.{name}.consumers"
+    if name in settings.routes:
+        return f"routes.{name}.consumers"
+    [base] = settings.public_routes[name].backends
+    return f"models.{base}.loraConsumers.{name}"
 
 
 def derived(workspace: Workspace, consumer: str) -> Caller:

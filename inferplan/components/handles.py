@@ -148,7 +148,8 @@ class Endpoint:
     requests; `start_seconds` is set if the model can have no replica. `keeps_connections` says that
     the server is a known one, which closes idle connections after 5 seconds or later. `task` is
     what the model does with a request. The gateway calls `router` instead of the Service while it
-    answers.
+    answers. `by_name_only` says that the name in a body decides who may call, so that the gateway
+    takes calls at /v1 only.
     """
 
     model: str
@@ -168,6 +169,7 @@ class Endpoint:
     keeps_connections: bool = False
     task: Task = "generate"
     router: RouterAddress | None = None
+    by_name_only: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,7 +72,7 @@ def compose(stack: Stack) -> None:
         namespace=home.live_name,
         balancing=platform.load_balancing,
         monitoring=spec.monitoring,
-        public_routes=spec.routes,
+        public_routes=spec.public_routes,
         opts=inside,
     )
     models = Models(

@@ -67,7 +67,7 @@ def advice(settings: StackSettings) -> Iterator[SpecError]:
         if (
             settings.gateway is not None
             and not settings.models[model.whole(name)].consumers
-            and not any(name in each.models for each in settings.routes.values())
+            and not any(name in each.models for each in settings.public_routes.values())
         ):
             yield SpecError(
                 (*here, "consumers"),

@@ -37,7 +37,7 @@ def _facts(
             "gateway",
             replace(spec.gateway.facts, serves_grpc=speaks_grpc and spec.gateway.carries_grpc),
         )
-    yield from ((name, each.facts) for name, each in spec.routes.items())
+    yield from ((name, each.facts) for name, each in spec.public_routes.items())
     yield from ((name, each.facts) for name, each in spec.consumers.items())
     for each in endpoints:
         model = spec.models[each.model]

@@ -117,6 +117,16 @@ class StackSettings(Spec):
         """The models that clients call: those of `models` that are not a side of another one."""
         return {name: each for name, each in self.models.items() if each.whole(name) == name}
 
+    @property
+    def public_routes(self) -> dict[str, RouteSpec]:
+        """Names at /v1 with consumers of their own: the routes, and adapters that state theirs."""
+        adapters = {
+            adapter: RouteSpec(backends={name: 1}, consumers=[*consumers])
+            for name, model in self.called_models.items()
+            for adapter, consumers in model.adapter_consumers.items()
+        }
+        return self.routes | adapters
+
     def written_at(self, path: KeyPath) -> KeyPath:
         """Return where the stack file has the value at `path`, which may be of one side of a model."""
         model = self.models.get(str(path[1])) if path[:1] == ("models",) and path[1:] else None

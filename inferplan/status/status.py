@@ -139,7 +139,7 @@ def read_state(
         consumers=tuple(consumers(settings)),
         routes=tuple(
             RouteRow(name=name, shares=each.shares, consumers=tuple(each.consumers))
-            for name, each in settings.routes.items()
+            for name, each in settings.public_routes.items()
         ),
         preheats=files,
         queues=tuple(queue_rows(settings, get)),

@@ -58,7 +58,9 @@ def _calls(workspace: Workspace, diary: Diary) -> list[tuple[Target, Caller]]:
     if contract is None:
         diary.write("uncalled", model="", message="the local gateway did not answer")
         return []
-    routed = {model for route in workspace.settings.routes.values() for model in route.backends}
+    routed = {
+        model for route in workspace.settings.public_routes.values() for model in route.backends
+    }
     for model, endpoint in {**contract.endpoints, **contract.routes}.items():
         if model in routed and not endpoint.consumers:
             continue  # its consumers have only the route

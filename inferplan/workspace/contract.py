@@ -56,12 +56,12 @@ def contract_of(settings: StackSettings) -> Contract:
         else None,
         endpoints=endpoints,
         wholes={name: each.whole(name) for name, each in settings.models.items()},
-        names=names_at_one_address(tuple(endpoints.values()), settings.routes)
+        names=names_at_one_address(tuple(endpoints.values()), settings.public_routes)
         if settings.gateway and settings.gateway.has_public_routes
         else {},
         routes={
             name: _of_route(name, route, endpoints[min(route.backends)])
-            for name, route in settings.routes.items()
+            for name, route in settings.public_routes.items()
         },
     )
 

@@ -163,7 +163,7 @@ def program(
         consumers,
         layout,
         two_seeds=previous is not None,
-        public_routes=settings.routes,
+        public_routes=settings.public_routes,
     )
     # Without a user, the workers of root run as another user, who may not write to the folder.
     user = "user root; " if os.geteuid() == 0 else ""

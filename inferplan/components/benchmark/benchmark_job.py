@@ -12,7 +12,7 @@ import pulumi
 
 from inferplan.components.benchmark.spec import BenchmarkSpec
 from inferplan.components.fields import present
-from inferplan.components.gateway.routes import public_path
+from inferplan.components.gateway.routes import path_of, public_path
 from inferplan.components.handles import Endpoint, SecretRef
 from inferplan.components.kubernetes import batch, core, meta, networking
 from inferplan.components.naming import bounded, content_key, labels, selector
@@ -144,7 +144,7 @@ def _service(name: str, endpoints: Mapping[str, Endpoint], base: str) -> dict[st
     endpoint = endpoints[model]
     if any(each.kind == "openai" for each in endpoint.protocols):
         # aiperf adds /v1/chat/completions itself.
-        url = base + public_path(endpoint.model, "openai").removesuffix("/v1")
+        url = base + path_of(endpoint, "openai").removesuffix("/v1")
         probe = f"{url}/v1/chat/completions"
         return {
             "model": name,

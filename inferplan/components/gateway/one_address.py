@@ -63,6 +63,7 @@ def one_address_site(
             for spelling in sorted({name, name.replace("/", "\\\\/")})
         ],
         "public_routes": sorted(public_routes.items()),
+        "by_name_only": [each.model for each in speaking if each.by_name_only],
         "falls_back": any(each.fallback for each in public_routes.values()),
         "bodies": BODIES,
         "share": lambda slots: share(slots, len(consumers)),

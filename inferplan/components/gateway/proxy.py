@@ -107,6 +107,7 @@ def proxy_config(
         routes=routes,
         memory=memory,
         word=_word,
+        key=_map_key,
     )
 
 
@@ -116,6 +117,11 @@ def _word(path: str) -> str:
         return path
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _map_key(name: str) -> str:
+    """Return `name` as a key of a map, where some words are nginx's own."""
+    return f"\\{name}" if name in ("default", "hostnames", "include", "volatile") else name
 
 
 def _site(

@@ -121,6 +121,11 @@ def public_path(model: str, kind: ProtocolKind) -> str:
     return f"/{model}{_PREFIXES[kind]}"
 
 
+def path_of(endpoint: Endpoint, kind: ProtocolKind) -> str:
+    """Return the path prefix of calls to `endpoint` by protocol `kind`, as `public_path` does."""
+    return ONE_ADDRESS if endpoint.by_name_only else public_path(endpoint.model, kind)
+
+
 def model_url(endpoint: Endpoint, *, gateway: str | None, namespace: str) -> str:
     """Return the base URL of the first protocol of a model: at the gateway, or inside the cluster
     if there is no gateway.
@@ -128,7 +133,7 @@ def model_url(endpoint: Endpoint, *, gateway: str | None, namespace: str) -> str
     first = endpoint.protocols[0]
     if gateway is None:
         return f"http://{endpoint.host}.{namespace}.svc:{first.port}{first.path}"
-    return gateway + public_path(endpoint.model, first.kind)
+    return gateway + path_of(endpoint, first.kind)
 
 
 def calls(kind: ProtocolKind) -> frozenset[tuple[str, str]]:

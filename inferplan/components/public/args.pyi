@@ -300,7 +300,7 @@ class RouterAddress(TypedDict):
 class ModelEndpoint(TypedDict):
     """The endpoint that every engine exports for the gateway, policies, monitoring, status and clients.
 
-`host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none. `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications. `counted` says that the gateway counts the requests; `start_seconds` is set if the model can have no replica. `keeps_connections` says that the server is a known one, which closes idle connections after 5 seconds or later. `task` is what the model does with a request. The gateway calls `router` instead of the Service while it answers."""
+`host` is the Service's DNS name inside the cluster. `server_key` is the key of the model server, None if it has none. `texts` are the served models that generate text from named tensors. `routes` are the Ray Serve applications. `counted` says that the gateway counts the requests; `start_seconds` is set if the model can have no replica. `keeps_connections` says that the server is a known one, which closes idle connections after 5 seconds or later. `task` is what the model does with a request. The gateway calls `router` instead of the Service while it answers. `by_name_only` says that the name in a body decides who may call, so that the gateway takes calls at /v1 only."""
 
     model: str
     """Model."""
@@ -336,6 +336,8 @@ class ModelEndpoint(TypedDict):
     """Task."""
     router: NotRequired[RouterAddress]
     """Router."""
+    by_name_only: NotRequired[bool]
+    """By name only."""
 
 
 class Limits(TypedDict):
@@ -979,6 +981,8 @@ class VllmServiceArgs(TypedDict):
     """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together. Default: 1."""
     served_model_name: NotRequired[str]
     """The name that clients send as `model`. Default: the model's key in this file."""
+    lora_consumers: NotRequired[dict[str, list[str]]]
+    """Consumers of an adapter by its name, who need no right to the base model. Default: the consumers of the model. With it, the model and its adapters are called at /v1 only."""
     max_model_len: NotRequired[Any]
     """Context length in tokens. Default: the model's own. One of: auto."""
     max_num_seqs: NotRequired[int]
@@ -2012,6 +2016,8 @@ class SglangServiceArgs(TypedDict):
     """Nodes that one replica spans, with one pod per node. A LeaderWorkerSet keeps the pods together. Default: 1."""
     served_model_name: NotRequired[str]
     """The name that clients send as `model`. Default: the model's key in this file."""
+    lora_consumers: NotRequired[dict[str, list[str]]]
+    """Consumers of an adapter by its name, who need no right to the base model. Default: the consumers of the model. With it, the model and its adapters are called at /v1 only."""
     context_length: NotRequired[int]
     """Context length in tokens. Default: the model's own."""
     max_running_requests: NotRequired[int]

@@ -139,4 +139,5 @@ def openai_endpoint(
         server_key=server_key,
         keeps_connections=True,
         router=router,
+        by_name_only=bool(spec.adapter_consumers),
     )

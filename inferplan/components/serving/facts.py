@@ -19,7 +19,7 @@ _MEANINGS = {
     ),
     "code": re.compile(r"trustRemoteCode"),
     "": re.compile(
-        r"servedModelName|modelName|workerAutoscaling\.maxReplicas|applications\.[^.]+\.(env|routePrefix|modelId)"
+        r"loraConsumers\..+|servedModelName|modelName|workerAutoscaling\.maxReplicas|applications\.[^.]+\.(env|routePrefix|modelId)"
         r"|repository\.(store|path|revision|files|size|models)"
     ),
 }

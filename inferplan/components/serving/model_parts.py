@@ -2,7 +2,7 @@
 pods, sizes them, waits for them. Engines answer.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -78,6 +78,11 @@ class CalledModel(Spec):
         them.
         """
         return ()
+
+    @property
+    def adapter_consumers(self) -> Mapping[str, Sequence[str]]:
+        """The consumers of each adapter that has its own, by the adapter's name."""
+        return {}
 
     @property
     def operator_services(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 which can span nodes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar
 
@@ -13,8 +13,8 @@ from inferplan.components.router.spec import router_address
 from inferplan.components.serving.remote_code import ReviewedCode
 from inferplan.components.serving.scaling_spec import ScalingSignals
 from inferplan.components.serving.split import SplitModel
-from inferplan.components.spec import FieldError, rule
-from inferplan.documents.errors import SpecError
+from inferplan.components.spec import LISTED_ONCE, DnsLabel, FieldError, rule
+from inferplan.documents.errors import SpecError, unknown
 
 # 5 waiting requests as in vLLM's production stack (its KEDA example, 2026-08).
 _SIGNALS = ScalingSignals.model_validate({"waitingRequests": 5, "kvCachePercent": 80})
@@ -48,6 +48,30 @@ class OpenAiModel(SplitModel, ReviewedCode):
     @property
     def pods(self) -> int:
         return self.nnodes
+
+    lora_consumers: dict[str, Annotated[list[DnsLabel], LISTED_ONCE]] = {}
+    """Consumers of an adapter by its name, who need no right to the base model. Default: the
+    consumers of the model. With it, the model and its adapters are called at /v1 only.
+    """
+
+    @property
+    def adapter_consumers(self) -> Mapping[str, Sequence[str]]:
+        return self.lora_consumers
+
+    @rule
+    def _adapters_with_consumers_exist(self) -> Iterator[FieldError]:
+        for name in self.lora_consumers:
+            if name not in self.adapter_names:
+                yield FieldError(
+                    unknown(
+                        "adapter",
+                        name,
+                        self.adapter_names,
+                        owner="this model",
+                        remedy="Add it to loraAdapters, or remove it.",
+                    ),
+                    *("loraConsumers", name),
+                )
 
     @property
     def adapter_names(self) -> tuple[str, ...]:

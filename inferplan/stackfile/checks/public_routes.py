@@ -4,8 +4,10 @@ means two things.
 
 from collections.abc import Iterator
 
+from inferplan.components.gateway.keys import server_key_ref
+from inferplan.components.gateway.one_address import names_at_one_address
 from inferplan.components.gateway.route_spec import RouteSpec
-from inferplan.components.serving.spec import MODEL_SPECS
+from inferplan.components.serving.spec import MODEL_SPECS, engine_of
 from inferplan.documents.errors import KeyPath, SpecError
 from inferplan.stackfile.checks.located import unknown
 from inferplan.stackfile.stack import StackSettings
@@ -30,6 +32,7 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
         )
     # nginx compares names without regard to case.
     taken: dict[str, KeyPath] = {name.lower(): ("models", name) for name in settings.models}
+    yield from _adapters(settings, taken)
     for name, route in settings.routes.items():
         yield from _models(settings, name, route)
         for index, consumer in enumerate(route.consumers):
@@ -46,12 +49,53 @@ def errors(settings: StackSettings) -> Iterator[SpecError]:
             (alias, ("routes", name, "aliases", index)) for index, alias in enumerate(route.aliases)
         ]
         for public, path in paths:
-            if (owner := taken.setdefault(public.lower(), path)) != path:
+            yield from _only_here(public, path, taken)
+
+
+def _only_here(public: str, path: KeyPath, taken: dict[str, KeyPath]) -> Iterator[SpecError]:
+    if (owner := taken.setdefault(public.lower(), path)) != path:
+        yield SpecError(
+            path,
+            f"The name {public!r} is already used by {'.'.join(map(str, owner))}. Use another name.",
+        )
+
+
+def _adapters(settings: StackSettings, taken: dict[str, KeyPath]) -> Iterator[SpecError]:
+    """Yield errors of adapters with consumers of their own, whose names only /v1 tells apart."""
+    gateway = settings.gateway
+    for name, model in settings.called_models.items():
+        if model.adapter_consumers:
+            yield from _named_once(settings, name)
+        for adapter, consumers in model.adapter_consumers.items():
+            path = ("models", name, "loraConsumers", adapter)
+            if gateway is None or not gateway.has_public_routes:
                 yield SpecError(
                     path,
-                    f"The name {public!r} is already used by {'.'.join(map(str, owner))}. Use"
-                    " another name.",
+                    "Only the nginx gateway tells the names of adapters apart, and this stack has"
+                    " none. Use gateway: {implementation: nginx, ...}, or remove loraConsumers.",
                 )
+            yield from _only_here(adapter, path, taken)
+            for index, consumer in enumerate(consumers):
+                if consumer not in settings.consumers:
+                    yield unknown(
+                        (*path, index), consumer, "consumer", settings.consumers, "consumers"
+                    )
+
+
+def _named_once(settings: StackSettings, name: str) -> Iterator[SpecError]:
+    """Yield an error if /v1 cannot find model `name` by a name of its own."""
+    endpoints = [
+        engine_of(model).endpoint(each, model, server_key_ref(each))
+        for each, model in settings.called_models.items()
+    ]
+    names = names_at_one_address(endpoints, settings.public_routes)
+    own = next(each.served_names[0] for each in endpoints if each.model == name)
+    if names.get(own) != name:
+        yield SpecError(
+            ("models", name, "loraConsumers"),
+            f"With loraConsumers the model is called at /v1 only, and its name there, {own!r}, is also"
+            " the name of another model or route. Give the model another servedModelName.",
+        )
 
 
 def _models(settings: StackSettings, name: str, route: RouteSpec) -> Iterator[SpecError]:

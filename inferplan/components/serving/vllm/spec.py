@@ -246,6 +246,15 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
             yield from self.nodes_errors(target)
 
     @rule
+    def _names_of_adapters_are_in_bodies_at_v1(self) -> Iterator[FieldError]:
+        if self.task == "classify" and self.lora_consumers:
+            yield FieldError(
+                "vLLM serves task: classify outside of /v1, where the gateway does not read names."
+                " Remove loraConsumers, or serve the adapter by a model of its own.",
+                "loraConsumers",
+            )
+
+    @rule
     def _sides_have_one_transfer(self) -> Iterator[FieldError]:
         for index, argument in enumerate(self.extra_args):
             if self.prefill is not None and argument.startswith("--kv-transfer-config"):
