@@ -14,10 +14,11 @@ import re
 import shutil
 import statistics
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from benchmarks.measuring import (
     Result,
@@ -34,6 +35,8 @@ from tests.ports import free_port
 ROUNDS, SECONDS, CONNECTIONS = 7, 2, 16
 # Requests in a second of processor time, relative to the bare one.
 LEAST_WORK, MOST_LATENCY, MOST_FOR_MANY = 0.65, 1.25, 1.05
+# A budget may take a quarter of the requests.
+LEAST_WITH_BUDGET = 0.75
 _ANSWER = "x" * 200
 _LINE = "lorem ipsum dolor sit amet, consectetur adipisici elit, sed eiusmod\n"
 # Lines of a prompt, by the size that labels show.
@@ -95,17 +98,24 @@ def keeping_nginx(
     )
 
 
-def gateway(stack: ExitStack, folder: Path, backend: int, consumers: int, models: int = 1) -> Proxy:
-    """The gateway before `backend` with one key for each of `consumers`, and `models` models;
-    stopped with `stack`.
+def gateway(
+    stack: ExitStack,
+    folder: Path,
+    backend: int,
+    consumers: int,
+    models: int = 1,
+    limits: Mapping[str, int] = MappingProxyType({}),
+) -> Proxy:
+    """The gateway before `backend` with one key and `limits` for each of `consumers`, and `models`
+    models; stopped with `stack`.
     """
-    home = folder / f"gateway-{consumers}-{models}"
+    home = folder / f"gateway-{consumers}-{models}-{len(limits)}"
     home.mkdir()
     proxy = Proxy(home)
     # One worker and no log on disk, as the bare proxy has: only the work for a request is compared.
     object.__setattr__(proxy.layout, "workers", 1)
     object.__setattr__(proxy.layout, "access_log", "/dev/null")
-    names = {f"c{number}": consumer(keys=[1]) for number in range(consumers)}
+    names = {f"c{number}": consumer(keys=[1], limits=limits) for number in range(consumers)}
     stack.callback(proxy.stop)
     others = [f"model-{number}" for number in range(models - 1)]
     proxy.run(
@@ -118,6 +128,7 @@ def throughput(folder: Path) -> dict[str, Subject]:
     with ExitStack() as stack:
         backend, port = free_port(), free_port()
         one, many = (gateway(stack, folder, backend, *counts) for counts in ((1, 1), (1000, 200)))
+        budgeted = gateway(stack, folder, backend, 1, limits={"tokensPerDay": 10**15})
         binary = one.binary
         posts = {
             size: script(folder / f"post-{count}.lua", one.key("c0"), count)
@@ -133,6 +144,8 @@ def throughput(folder: Path) -> dict[str, Subject]:
             "gateway, 1,000 keys and 200 models": (many, OWN),
             "/v1": (one, ONE),
             "/v1, 1,000 keys and 200 models": (many, ONE),
+            "gateway, budget of tokens": (budgeted, OWN),
+            "/v1, budget of tokens": (budgeted, ONE),
         }
         for name, (proxy, path) in paths.items():
             subjects[name] = Subject(posts[""], proxy.port, proxy.pid, path)
@@ -208,7 +221,7 @@ def figures() -> Iterator[Result]:
         return
     with folder_in_memory() as name:
         subjects = throughput(Path(name))
-    bare, ours, ours_of_many, one, one_of_many, *_ = subjects.values()
+    bare, ours, ours_of_many, one, one_of_many, ours_budgeted, one_budgeted, *_ = subjects.values()
     for label, each in subjects.items():
         rate, latency, cost = map(statistics.median, (each.rates, each.latencies, each.costs))
         size = label.rpartition(", ")[2]
@@ -235,4 +248,10 @@ def figures() -> Iterator[Result]:
             f"processor time of {label} with 1,000 keys and 200 models relative to one",
             median_ratio(each.costs, fewer.costs),
             MOST_FOR_MANY,
+        )
+    for label, each, free in (("gateway", ours_budgeted, ours), ("/v1", one_budgeted, one)):
+        yield at_least(
+            f"requests of {label} with a budget of tokens relative to none",
+            median_ratio(free.costs, each.costs),
+            LEAST_WITH_BUDGET,
         )

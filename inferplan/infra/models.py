@@ -9,6 +9,7 @@ from functools import cached_property
 import pulumi
 
 from inferplan.components.gateway.api_keys import ApiKeys
+from inferplan.components.gateway.consumer_spec import token_budgets
 from inferplan.components.gateway.gateway import GATEWAY_PODS
 from inferplan.components.gateway.keys import server_key_ref
 from inferplan.components.gateway.route_spec import names_for
@@ -105,6 +106,7 @@ class Models:
             images=self.images[spec.pool].ready if spec.pool in self.images else None,
             public_names=names_for(whole, self.settings.routes),
             peers=peers,
+            counts_tokens=spec.logs_usage and bool(token_budgets(self.settings.consumers)),
             gateway_ready=self.gateway,
         )
 

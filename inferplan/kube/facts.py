@@ -109,6 +109,7 @@ class ConsumerFacts(Facts):
     requests_per_minute: int | None
     burst: int | None
     concurrent_requests: int | None
+    tokens_per_day: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,8 @@ KeyVersion = Annotated[int, Field(strict=True, ge=1, le=999_999)]
 
 
 class LimitsSpec(Spec):
-    """Limits of one consumer over all models. Each gateway replica enforces an equal part, rounded
-    up.
+    """Limits of one consumer over all models. Each gateway replica enforces an equal part of all
+    but tokensPerDay, rounded up.
     """
 
     requests_per_minute: Annotated[int, Field(ge=1, le=600_000)] | None = None
@@ -30,6 +30,11 @@ class LimitsSpec(Spec):
     concurrent_requests: Annotated[int, Field(ge=1, le=65_535)] | None = None
     """Maximum concurrent requests, including streams. Default: 1024 for each replica of the gateway,
     4096 if there is one consumer.
+    """
+
+    tokens_per_day: Annotated[int, Field(ge=1, le=10**15)] | None = None
+    """Tokens in and out of a day, from 00:00 UTC. Later calls get 429 until the next day. All models
+    of the consumer need usageLog. Default: unlimited.
     """
 
     @rule
@@ -92,10 +97,7 @@ class ConsumerSpec(Spec):
 
     @property
     def facts(self) -> ConsumerFacts:
-        limits = {
-            name: getattr(self.limits, name)
-            for name in ("requests_per_minute", "burst", "concurrent_requests")
-        }
+        limits = {name: getattr(self.limits, name) for name in LimitsSpec.model_fields}
         return self.facts_as(
             ConsumerFacts,
             keys=sorted(self.keys),
@@ -210,3 +212,9 @@ def retry_delays(consumers: Mapping[str, ConsumerSpec]) -> list[tuple[str, int]]
     return [
         (name, ceil(60 / rate)) for name, rate in rates.items() if rate is not None and rate < 60
     ]
+
+
+def token_budgets(consumers: Mapping[str, ConsumerSpec]) -> dict[str, int]:
+    """Return the tokens of a day of each consumer with a budget."""
+    budgets = {name: each.limits.tokens_per_day for name, each in sorted(consumers.items())}
+    return {name: tokens for name, tokens in budgets.items() if tokens is not None}

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 import pulumi
 
 from inferplan.components.balancers import CONTROLLER, LoadBalancing
+from inferplan.components.gateway import budget_pods
 from inferplan.components.gateway.api_keys import ApiKeys
-from inferplan.components.gateway.consumer_spec import ConsumerSpec
+from inferplan.components.gateway.consumer_spec import ConsumerSpec, token_budgets
 from inferplan.components.gateway.exposure import SERVICE_PORT, expose
 from inferplan.components.gateway.exposure_spec import GRPC_PORT as SERVICE_GRPC_PORT
 from inferplan.components.gateway.proxy import payload, proxy_config
@@ -103,6 +104,7 @@ class Gateway(pulumi.ComponentResource):
         metadata = meta.ObjectMetaArgsDict(
             name=name, namespace=namespace, labels=labels(COMPONENT, name)
         )
+        budgets = token_budgets(keys.consumers)
         measured = monitoring is not None and monitoring.scrape is not None and bool(endpoints)
         content = _files(spec, endpoints, keys, measured=measured, public_routes=public_routes)
         config = _config_map(name, namespace, content, child)
@@ -118,6 +120,7 @@ class Gateway(pulumi.ComponentResource):
             service_account=account.metadata["name"],
             grpc=grpc,
             annotations=scrape_annotations(monitoring, STATUS_PORT, "/metrics"),
+            budgets=budgets,
         )
         rollout = pulumi.ResourceOptions(
             parent=self,
@@ -126,9 +129,21 @@ class Gateway(pulumi.ComponentResource):
         )
         pods_ready = apps.Deployment(name, metadata=metadata, spec=proxy, opts=rollout)
         service = core.Service(name, metadata=metadata, spec=_service(grpc=grpc), opts=child)
+        if budgets:
+            core.Service(
+                budget_pods.NAME,
+                metadata=meta.ObjectMetaArgsDict(
+                    name=budget_pods.NAME, namespace=namespace, labels=labels(COMPONENT, name)
+                ),
+                spec=budget_pods.service(GATEWAY_PODS),
+                opts=child,
+            )
         self.ready = (pods_ready, service)
         networking.NetworkPolicy(
-            name, metadata=metadata, spec=_edges(endpoints, grpc=grpc), opts=child
+            name,
+            metadata=metadata,
+            spec=_edges(endpoints, grpc=grpc, budgets=bool(budgets)),
+            opts=child,
         )
         if spec.replicas > 1:
             policy.PodDisruptionBudget(name, metadata=metadata, spec=_budget(), opts=child)
@@ -160,6 +175,8 @@ def _files(
         public_routes=public_routes,
     )
     scripts = [each for each in ("answers.js", "gateway.js", "requests.js") if f"/{each}" in text]
+    if token_budgets(keys.consumers):
+        scripts.append(budget_pods.PROGRAM)
     return {"nginx.conf": text, **{each: payload(each) for each in ("prepare.sh", *scripts)}}
 
 
@@ -198,7 +215,9 @@ def _service(*, grpc: bool) -> core.ServiceSpecArgsDict:
     return core.ServiceSpecArgsDict(type="ClusterIP", selector=dict(GATEWAY_PODS), ports=ports)
 
 
-def _edges(endpoints: Sequence[Endpoint], *, grpc: bool) -> networking.NetworkPolicySpecArgsDict:
+def _edges(
+    endpoints: Sequence[Endpoint], *, grpc: bool, budgets: bool
+) -> networking.NetworkPolicySpecArgsDict:
     # The addresses of clients and ingress controllers are unknown, so any source may connect; keys
     # decide who is served.
     inbound = networking.NetworkPolicyIngressRuleArgsDict(
@@ -209,7 +228,15 @@ def _edges(endpoints: Sequence[Endpoint], *, grpc: bool) -> networking.NetworkPo
     outbound = [edge(to=[pods(_MODEL_PODS)], ports=tcp(*ports))] if ports else []
     if routers := sorted({each.router.port for each in endpoints if each.router is not None}):
         outbound.append(edge(to=[pods(_ROUTER_PODS)], ports=tcp(*routers)))
-    return network_policy(GATEWAY_PODS, ingress=[inbound], egress=outbound)
+    if not budgets:
+        return network_policy(GATEWAY_PODS, ingress=[inbound], egress=outbound)
+    ports, own = tcp(budget_pods.PORT), pods(GATEWAY_PODS)
+    sums = networking.NetworkPolicyIngressRuleArgsDict(from_=[pods(_MODEL_PODS), own], ports=ports)
+    return network_policy(
+        GATEWAY_PODS,
+        ingress=[inbound, sums],
+        egress=[*outbound, edge(to=[own], ports=ports)],
+    )
 
 
 def _budget() -> policy.PodDisruptionBudgetSpecArgsDict:

@@ -10,11 +10,13 @@ from types import MappingProxyType
 
 from inferplan.components.balancers import LONGEST_IDLE_SECONDS
 from inferplan.components.gateway import answers, keys, memory, routes
+from inferplan.components.gateway.budget_pods import FOLDER
 from inferplan.components.gateway.consumer_spec import (
     ConsumerSpec,
     connection_limits,
     rate_limits,
     retry_delays,
+    token_budgets,
 )
 from inferplan.components.gateway.imported_keys import IMPORTED_KEY_PATTERN
 from inferplan.components.gateway.one_address import one_address_site
@@ -73,6 +75,7 @@ class ProxyLayout:
     error_log: str = "stderr"
     workers: int = memory.WORKERS
     scripts: str = "/etc/gateway"
+    budgets: str = FOLDER
     js_module: str = "modules/ngx_http_js_module.so"
 
 
@@ -146,6 +149,7 @@ def _site(
         "rates": rate_limits(consumers, spec.replicas),
         "connections": connection_limits(consumers, spec.replicas),
         "pauses": retry_delays(consumers),
+        "budgets": list(token_budgets(consumers)),
         # Behind a proxy that is not trusted, all clients have the proxy's address.
         "by_address": bool(spec.trusted_proxies) or not (access.has_proxy or access.balancer),
         "address_calls": memory.share(memory.CALLS, len(consumers)),

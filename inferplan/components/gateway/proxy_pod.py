@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
+from inferplan.components.gateway import budget_pods
 from inferplan.components.gateway.memory import limit_mib
 from inferplan.components.gateway.proxy import ProxyLayout
 from inferplan.components.gateway.spec import PROXY_REQUESTS, NginxGatewaySpec
@@ -46,7 +47,7 @@ _SERVE = (
 )
 
 
-def deployment(
+def deployment(  # noqa: PLR0913 - each is one part of the pods
     spec: NginxGatewaySpec,
     labels: Mapping[str, str],
     *,
@@ -56,6 +57,7 @@ def deployment(
     service_account: pulumi.Input[str],
     grpc: bool,
     annotations: Mapping[str, str] = {},
+    budgets: Mapping[str, int] = {},
 ) -> apps.DeploymentSpecArgsDict:
     """Return the spec of the Deployment; a pod terminates only after its replacement is ready."""
     return apps.DeploymentSpecArgsDict(
@@ -82,8 +84,14 @@ def deployment(
                 topology_spread_constraints=spread(labels, match_label_keys=["pod-template-hash"]),
                 security_context=_pod_security(),
                 init_containers=[_prepare(spec)],
-                containers=[_proxy(spec, grpc=grpc)],
-                volumes=_volumes(config_map, keys_secret),
+                containers=[
+                    _proxy(spec, grpc=grpc, budgets=bool(budgets)),
+                    *([budget_pods.container(budgets, CONFIG)] if budgets else []),
+                ],
+                volumes=[
+                    *_volumes(config_map, keys_secret),
+                    *([budget_pods.volume()] if budgets else []),
+                ],
             ),
         ),
     )
@@ -115,7 +123,7 @@ def _prepare(spec: NginxGatewaySpec) -> core.ContainerArgsDict:
     )
 
 
-def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
+def _proxy(spec: NginxGatewaySpec, *, grpc: bool, budgets: bool) -> core.ContainerArgsDict:
     ports = [
         core.ContainerPortArgsDict(name="http", container_port=HTTP_PORT),
         core.ContainerPortArgsDict(name="status", container_port=STATUS_PORT),
@@ -150,7 +158,7 @@ def _proxy(spec: NginxGatewaySpec, *, grpc: bool) -> core.ContainerArgsDict:
         ),
         security_context=container_security(),
         termination_message_policy="FallbackToLogsOnError",
-        volume_mounts=_mounts(),
+        volume_mounts=_mounts(budgets=budgets),
     )
 
 
@@ -161,11 +169,13 @@ def _resources() -> core.ResourceRequirementsArgsDict:
     )
 
 
-def _mounts() -> list[core.VolumeMountArgsDict]:
+def _mounts(*, budgets: bool = False) -> list[core.VolumeMountArgsDict]:
+    spent = core.VolumeMountArgsDict(name="budgets", mount_path=budget_pods.FOLDER, read_only=True)
     return [
         core.VolumeMountArgsDict(name="config", mount_path=CONFIG, read_only=True),
         core.VolumeMountArgsDict(name="keys", mount_path=_KEYS, read_only=True),
         core.VolumeMountArgsDict(name="tmp", mount_path=LAYOUT.scratch),
+        *([spent] if budgets else []),
     ]
 
 

@@ -341,7 +341,7 @@ class ModelEndpoint(TypedDict):
 
 
 class Limits(TypedDict):
-    """Limits of one consumer over all models. Each gateway replica enforces an equal part, rounded up."""
+    """Limits of one consumer over all models. Each gateway replica enforces an equal part of all but tokensPerDay, rounded up."""
 
     requests_per_minute: NotRequired[int]
     """Maximum requests per minute. Default: unlimited."""
@@ -349,6 +349,8 @@ class Limits(TypedDict):
     """Requests above the rate that are accepted at once. Default: a tenth of requestsPerMinute."""
     concurrent_requests: NotRequired[int]
     """Maximum concurrent requests, including streams. Default: 1024 for each replica of the gateway, 4096 if there is one consumer."""
+    tokens_per_day: NotRequired[int]
+    """Tokens in and out of a day, from 00:00 UTC. Later calls get 429 until the next day. All models of the consumer need usageLog. Default: unlimited."""
 
 
 class Consumer(TypedDict):
@@ -361,7 +363,7 @@ class Consumer(TypedDict):
     issued: NotRequired[dict[str, str]]
     """The day (UTC) a key version was added, by version. `inferplan keys add` sets it; a policy limits the age of keys."""
     limits: NotRequired[Limits]
-    """Limits of one consumer over all models. Each gateway replica enforces an equal part, rounded up."""
+    """Limits of one consumer over all models. Each gateway replica enforces an equal part of all but tokensPerDay, rounded up."""
 
 
 class ApiKeysArgs(TypedDict):

@@ -48,7 +48,8 @@ class Site:
     request. `prometheus` is the address that scalers query, `prometheus_login` the authentication
     mode of its TriggerAuthentication, None without a login. `tracing`
     is where an engine that `traces` sends its traces. `peers` are the workloads of the other side of
-    a split model that are ready before this one; a workload adds itself.
+    a split model that are ready before this one; a workload adds itself. `counts_tokens` is true if
+    servers report the tokens of consumers with a budget.
     """
 
     namespace: pulumi.Input[str]
@@ -68,6 +69,7 @@ class Site:
     artifacts: Mapping[str, ModelMount] = field(default_factory=dict)
     public_names: tuple[str, ...] = ()
     peers: list[pulumi.Resource] = field(default_factory=list, repr=False)
+    counts_tokens: bool = False
 
     @property
     def mount(self) -> ModelMount | None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pulumi
 
+from inferplan.components.gateway.budget_pods import PORT
 from inferplan.components.handles import Endpoint, SecretRef
 from inferplan.components.kubernetes import apps, core, meta, networking, policy
 from inferplan.components.naming import bounded, content_key, selector
@@ -266,10 +267,12 @@ def _edges(
         ]
     inside, outside = ([], []) if spec.pods == 1 else groups.pod_edges(own)
     buckets = [] if site.streamed is None else store_edges(site.streamed)
+    reports = networking.NetworkPolicyEgressRuleArgsDict(to=[pods(site.gateway)], ports=tcp(PORT))
+    counts = [reports] if site.counts_tokens else []
     return network_policy(
         own,
         ingress=[inbound, *announced, *inside],
-        egress=[*buckets, *outside, *server_edges(spec.egress.edges())],
+        egress=[*buckets, *outside, *server_edges(spec.egress.edges()), *counts],
     )
 
 

@@ -5,6 +5,7 @@ and a benchmark that may call models.
 from collections.abc import Iterator
 
 from inferplan.components.benchmark.spec import BenchmarkSpec
+from inferplan.components.gateway.consumer_spec import token_budgets
 from inferplan.components.gateway.spec import GatewaySpec
 from inferplan.components.serving.spec import MODEL_SPECS
 from inferplan.documents.errors import KeyPath, SpecError
@@ -32,6 +33,7 @@ def errors(settings: StackSettings, *, has_key_seed: bool) -> Iterator[SpecError
             " consumers.",
         )
     yield from _unreachable_routers(settings)
+    yield from _uncounted(settings)
     if settings.gateway is not None:
         yield from _unsupported(settings, settings.gateway)
     if (settings.models or settings.consumers) and not has_key_seed:
@@ -85,6 +87,29 @@ def _unsupported(settings: StackSettings, gateway: GatewaySpec) -> Iterator[Spec
                 " limits."
             )
             yield SpecError(("consumers", name, "limits"), message)
+
+
+def _uncounted(settings: StackSettings) -> Iterator[SpecError]:
+    """Yield an error for each budget of tokens with a model whose tokens are not counted."""
+    for consumer in token_budgets(settings.consumers):
+        callable_models = {
+            name: consumer in each.consumers for name, each in settings.called_models.items()
+        }
+        for route in settings.public_routes.values():
+            if consumer in route.consumers:
+                callable_models |= dict.fromkeys(route.models, True)
+        uncounted = [
+            name
+            for name, may_call in callable_models.items()
+            if may_call and not getattr(settings.models.get(name), "logs_usage", True)
+        ]
+        if uncounted:
+            fields = ", ".join(f"models.{name}.usageLog: true" for name in uncounted)
+            yield SpecError(
+                ("consumers", consumer, "limits", "tokensPerDay"),
+                f"The tokens of {', '.join(uncounted)} are not counted, and {consumer} may call it."
+                f" Set {fields} (engine vllm), or remove {consumer} from its consumers.",
+            )
 
 
 def _benchmark(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecError]:

@@ -4,6 +4,8 @@ create.
 
 from collections.abc import Iterator
 
+from inferplan.components.gateway.budget_pods import NAME
+from inferplan.components.gateway.consumer_spec import token_budgets
 from inferplan.components.gateway.keys import (
     PROXY_EDGES,
     consumer_secret,
@@ -89,6 +91,8 @@ def _namespace_errors(settings: StackSettings) -> Iterator[SpecError]:
 def _reserved(settings: StackSettings) -> Iterator[tuple[str, str]]:
     """Yield each name that no model may have, and the object that has it."""
     yield from _RESERVED.items()
+    if token_budgets(settings.consumers):
+        yield NAME, "the Service of token budgets"
     for name, model in settings.models.items():
         for ending in model.operator_services:
             yield f"{name}-{ending}", f"a Service that an operator creates for {name}"

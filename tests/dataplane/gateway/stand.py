@@ -159,6 +159,7 @@ class Proxy:
             access_log=str(directory / "access.log"),
             error_log=str(directory / "error.log"),
             scripts=str(PREPARE.parent),
+            budgets=str(directory / "budgets"),
             js_module=js_module(self.binary),
         )
         self.process: subprocess.Popen[bytes] | None = None

@@ -12,6 +12,7 @@ import json
 import runpy
 import sys
 import time
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -134,7 +135,8 @@ async def main(port: int, usage_log: str, *names: str) -> None:
     for name in ("vllm", "vllm.v1", "vllm.v1.engine", "vllm.v1.engine.output_processor"):
         sys.modules[name] = ModuleType(name)
     vars(sys.modules["vllm.v1.engine.output_processor"])["OutputProcessor"] = OutputProcessor
-    runpy.run_path(usage_log, run_name="usage_log")
+    sys.path.insert(0, str(Path(usage_log).parent))
+    runpy.run_path(usage_log, run_name="program")
     server = await asyncio.start_server(Server((names[0], names[1])).answer, "127.0.0.1", port)
     print("listens", flush=True)
     await server.serve_forever()

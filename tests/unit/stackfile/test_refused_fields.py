@@ -40,12 +40,7 @@ TOKENS, IDENTITY, REPLICA = (
         (
             {"consumers": {"chat": {"keys": [1], "limits": {"tokensPerMinute": 10}}}},
             "consumers.chat.limits.tokensPerMinute",
-            TOKENS,
-        ),
-        (
-            {"consumers": {"chat": {"keys": [1], "limits": {"tokensPerDay": 10}}}},
-            "consumers.chat.limits.tokensPerDay",
-            TOKENS,
+            "limits tokens by the day, not by the minute",
         ),
         ({"gateway": {**CONFIG["gateway"], "usage": True}}, "gateway.usage", TOKENS),
         (

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from inferplan.components.gateway.budget_pods import SERVICE
 from inferplan.components.handles import Endpoint, EndpointProtocol, NodeTarget, SecretRef
 from inferplan.components.pod_parts import CA_FILE, ca_mount, ca_volume
 from inferplan.components.serving import groups, server_container
@@ -93,19 +94,28 @@ def server(name: str, spec: VllmSpec, site: Site) -> server_container.Server:
         mounts=model_mounts(f"{MODELS}/{spec.whole(name)}", mount) if ca is None else [ca_mount()],
     )
     made = recipes.with_recipes(made, spec, mount)
-    return _with_usage_log(made) if spec.usage_log else made
+    return _with_usage_log(made, counts_tokens=site.counts_tokens) if spec.usage_log else made
 
 
-def _with_usage_log(server: server_container.Server) -> server_container.Server:
+def _with_usage_log(
+    server: server_container.Server, *, counts_tokens: bool
+) -> server_container.Server:
     """Return `server` with its program started by ours, which is called vllm too: rules know an
     engine by the names of its programs.
     """
-    script = (Path(__file__).with_name("payload") / "usage_log.py").read_text(encoding="utf-8")
+    folder = Path(__file__).with_name("payload")
+    script = (folder / "usage_log.py").read_text(encoding="utf-8")
+    programs, variables = {"vllm": script}, {}
+    if counts_tokens:
+        counting = (folder / "count_tokens.py").read_text(encoding="utf-8")
+        programs = {"vllm": counting, "usage_log.py": script}
+        variables = {"TOKEN_BUDGETS": SERVICE}
     return replace(
         server,
         command=["python3", f"{_USAGE}/vllm", "serve"],
         mounts=[*server.mounts, read_only_mount(FILES_VOLUME, _USAGE)],
-        files={**server.files, "vllm": script},
+        files={**server.files, **programs},
+        env={**server.env, **variables},
     )
 
 
