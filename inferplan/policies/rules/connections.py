@@ -1,8 +1,7 @@
 """Connections of pods to hosts outside the stack, and the verification of certificates."""
 
-import ipaddress
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import cache, lru_cache
 
 from inferplan.policies.engine.fields import Field
@@ -15,6 +14,7 @@ from inferplan.policies.engine.rule import (
     violation,
 )
 from inferplan.policies.rules.fetched import fetched_code
+from inferplan.policies.subjects.hosts import TABLE, is_outside, own_domains
 from inferplan.policies.subjects.networks import NETWORK_POLICY, blocks_of, cover_internet
 from inferplan.policies.subjects.packages import runs
 from inferplan.policies.subjects.pods import (
@@ -39,50 +39,30 @@ CONFIG_MAP, SECRET = "kubernetes:core:ConfigMap", "kubernetes:core:Secret"
 _NAMED = re.compile(
     r"(?<![\w.-])[0-9.-]*([A-Za-z_][\w.-]*)[\"']?\s*[:=]\s*[\"']?([a-z][a-z0-9+.-]*://[^\s\"',}\]]+)"
 )
-_HOST = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@\s]*@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+)(?::[0-9]+)?(?:[/?,#]|\Z)"
-)
 _ADDRESS = re.compile(r"[0-9.]+|[0-9a-fA-F:]*:[0-9a-fA-F:]*")
-_DOCUMENTATION = tuple(
-    map(
-        ipaddress.ip_network,
-        ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"),
-    )
-)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
-_INSIDE = (".svc", ".local", ".internal", ".localdomain", ".lan", ".test", ".home.arpa")
 _DOWNLOADS = re.compile(r"\b(s3|gs|az|hf|https)://")
 _HTTPS = "443"
 _NAME_PORTS = ("53", "dns", "dns-tcp", "5353")
-_PUBLIC_REGISTRIES = (
-    "docker.io",
-    "ghcr.io",
-    "quay.io",
-    "nvcr.io",
-    "gcr.io",
-    "registry.k8s.io",
-    "public.ecr.aws",
-    "amazonaws.com",
-)
 
 
 @stack_rule
 def stack_restrict_outside_hosts(stack: Stack, parameters: Parameters) -> Violations:
     trusted = {
-        *table("policies/rules/connections.toml")["trusted"],
+        *table(TABLE)["trusted"],
         *parameters["hosts"],
-        *_own_domains(stack),
+        *own_domains(stack),
     }
     for resource in stack:
         with stack.unreadable:
             for field, value in _hosts_in(resource):
-                if _is_outside(value, trusted):
+                if is_outside(value, trusted):
                     yield violation(field, "names a host outside the stack")
 
 
 def _hosts_in(resource: Resource) -> Iterator[tuple[Field, str]]:
     """The values of a resource that name a host, each with its field. Raises FieldError."""
-    names = table("policies/rules/connections.toml")
+    names = table(TABLE)
     if resource.kind == CONFIG_MAP:
         for _name, field in resource.at("data").entries():
             yield from (
@@ -125,63 +105,6 @@ def _file_servers(resource: Resource) -> Iterator[tuple[Field, str]]:
 def _named_urls(text: str) -> list[tuple[str, str]]:
     """Each URL in `text` that has a name in front, as `name: url` or `name=url`."""
     return _NAMED.findall(text) if "://" in text else []
-
-
-def _is_outside(value: str, trusted: Iterable[str]) -> bool:
-    """True if `value` begins with a public host that is not below a trusted domain."""
-    host = _HOST.match(value)
-    name = host.group(1).strip("[]").rstrip(".").lower() if host else ""
-    if (public := _is_public(name)) is not None:
-        return public
-    return "." in name and not name.endswith(_INSIDE) and not _is_below(name, trusted)
-
-
-def _is_public(text: str) -> bool | None:
-    """True for an address of the internet, None for a name. An example's address, which the
-    standard library counts as private, stands for one.
-    """
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return None
-    return not address.is_private or any(address in each for each in _DOCUMENTATION)
-
-
-def _is_below(name: str, domains: Iterable[str]) -> bool:
-    return any(name == each or name.endswith(f".{each}") for each in domains)
-
-
-def redirects(alias: Field) -> bool:
-    """True if an entry of `hostAliases` names an address of the internet, or gives the name of a
-    hub, a registry or a cloud another address.
-    """
-    trusted = table("policies/rules/connections.toml")["trusted"]
-    return _is_public(alias.at("ip").text()) is not False or any(
-        _is_below(each.text().lower(), trusted) for each in alias.at("hostnames").each()
-    )
-
-
-def _own_domains(stack: Stack) -> set[str]:
-    """The domains of the stack's entry points and of its private registries: the last two parts of
-    their hosts.
-    """
-    hosts: set[str] = set()
-    for resource in stack:
-        with stack.unreadable:
-            if resource.kind.startswith("kubernetes:networking.k8s.io:Ingress"):
-                hosts |= {each.text() for each in resource.select("spec", "rules", "*", "host")}
-            elif resource.kind.endswith("Route"):
-                hosts |= set(resource.at("spec", "hostnames").texts())
-            elif resource.kind in PODS.kinds:
-                for container in resource.parts(CONTAINERS):
-                    hosts.add(
-                        image_of(container.at("image")).name.partition("/")[0].partition(":")[0]
-                    )
-    return {
-        ".".join(host.split(".")[-2:])
-        for host in hosts
-        if "." in host and not host.endswith(_PUBLIC_REGISTRIES)
-    }
 
 
 @stack_rule
@@ -250,7 +173,7 @@ def _downloads(pod: PodTemplate, controllers: list[str]) -> bool:
 
 @resource_rule(CONTAINERS)
 def pod_require_verified_tls(container: Container, _: Parameters) -> Violations:
-    settings = table("policies/rules/connections.toml")
+    settings = table(TABLE)
     for name, value in settings["variables"].items():
         for entry in container.variables(name):
             if entry.at("valueFrom").absent and re.fullmatch(value, entry.at("value").text()):
@@ -279,10 +202,7 @@ def pod_require_verified_tls(container: Container, _: Parameters) -> Violations:
 
 @lru_cache(maxsize=1024)
 def _is_unverified(text: str) -> bool:
-    return any(
-        re.search(pattern, text)
-        for pattern in table("policies/rules/connections.toml")["texts"].values()
-    )
+    return any(re.search(pattern, text) for pattern in table(TABLE)["texts"].values())
 
 
 _ANY_OBJECT = Subject(
@@ -322,9 +242,7 @@ def object_require_verified_tls(object_: Resource, _: Parameters) -> Violations:
 @cache
 def _switches_off(key: str, value: str) -> bool:
     value = {"on": "true", "off": "false"}.get(value, value)
-    fields = (
-        table("policies/rules/connections.toml")["fields"] if value in ("true", "false") else {}
-    )
+    fields = table(TABLE)["fields"] if value in ("true", "false") else {}
     # Annotations are named DOMAIN/proxy-ssl-verify.
     name = key.rpartition("/")[2].replace("-", "_")
     return any(value == off and re.fullmatch(pattern, name) for pattern, off in fields.items())
@@ -369,7 +287,7 @@ def _piped(container: Container) -> Violations:
 @lru_cache(maxsize=1024)
 def is_piped(text: str) -> bool:
     """True if a shell or an interpreter runs what the command in `text` downloads."""
-    rows = table("policies/rules/connections.toml")
+    rows = table(TABLE)
     checked = re.search(rows["fetched"]["pinned"], text) is not None
     return runs(text) or any(
         re.search(pattern, text)

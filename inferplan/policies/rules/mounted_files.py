@@ -10,9 +10,9 @@ from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, v
 from inferplan.policies.rules.connections import pod_disallow_piped_programs
 from inferplan.policies.rules.engines import (
     model_disallow_development_switches,
-    model_disallow_pickle,
     model_disallow_trust_remote_code,
 )
+from inferplan.policies.rules.pickles import model_disallow_pickle
 from inferplan.policies.subjects.mounted import (
     as_run,
     files_of,

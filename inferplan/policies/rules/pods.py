@@ -16,7 +16,7 @@ from inferplan.policies.engine.rule import (
     violation,
     violations,
 )
-from inferplan.policies.rules.connections import redirects
+from inferplan.policies.subjects.hosts import redirects
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate, pod_subject
 from inferplan.policies.subjects.programs import image_of
 from inferplan.policies.subjects.workloads import WORKLOADS, least_replicas
