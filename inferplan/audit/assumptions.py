@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from inferplan.audit.manifest import Manifest, Object, finding
-from inferplan.audit.session import Session, body_of
-from inferplan.audit.templates import TABLE, places
+from inferplan.audit.session import Session
+from inferplan.audit.templates import TABLE, body_of, places
 from inferplan.kube.api import ApiError
 from inferplan.rehearsal.wait.object_events import key_of
 from inferplan.review.findings import Finding

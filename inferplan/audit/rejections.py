@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from inferplan.audit.blame import blamed_field
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.merge import differences, indexed, patch
-from inferplan.audit.session import Session, body_of
-from inferplan.audit.templates import select
+from inferplan.audit.session import Session
+from inferplan.audit.templates import body_of, select
 from inferplan.errors import ClusterError, ObjectFailed
 from inferplan.kube.api import ApiError
 from inferplan.kube.paths import MISSING, parse, text_of, value_at

@@ -13,13 +13,11 @@ from inferplan.audit.admission import await_policies
 from inferplan.audit.history import History
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import patch
-from inferplan.audit.standstill import await_programs, is_uncounted, patiently
-from inferplan.audit.templates import TABLE, schedulers
+from inferplan.audit.standstill import await_programs, is_uncounted, patiently, retry_passed_over
+from inferplan.audit.templates import TABLE, body_of
 from inferplan.errors import ClusterError, ObjectFailed
 from inferplan.kube.api import Api, ApiError, Resource, UnknownKindError
 from inferplan.kube.field_owners import entries
-from inferplan.kube.objects import condition
-from inferplan.kube.paths import text_of, with_values_of
 from inferplan.progress import silent
 from inferplan.rehearsal.apply.claims import stub_volume
 from inferplan.rehearsal.apply.objects import Objects, put
@@ -38,16 +36,12 @@ change, if the cluster states why an object waits.
 """
 _UNSTATED_SECONDS: Final = 18.0
 """The same without a stated reason: a busy controller has not looked at the object yet."""
-_PASSED_OVER: Final = "existing pods anti-affinity"
-"""The scheduler retries a pod with this reason after minutes only, whatever pods leave."""
 _RANDOM: Final = re.compile(
     r"\bpods? \"?([\w.-]+?)(?:-[0-9a-f]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}\b\"?"
 )
 _DISPLACING: Final = re.compile(r"[.,]? (?:no new claims to deallocate, )?preemption: [^;]*")
 _STATED: Final = ("Deployment", "StatefulSet", "DaemonSet", "Job", "Pod", "PersistentVolumeClaim")
 """Kinds of whose objects the API or an event states why they wait."""
-_SURROGATES: Final = ("ReplicaSet", "StatefulSet")
-"""Controllers that replace a pod at once."""
 _CALM_SECONDS: Final = 0.6
 _PAUSE_SECONDS: Final = 0.15
 _DELETE_SECONDS: Final = 20.0
@@ -260,7 +254,8 @@ class Session:
                 and not is_uncounted(self.watching, self.history)
             )
             if waiting and quiet >= _CALM_SECONDS and self.history.freed:
-                self._retry_passed_over()
+                self.history.freed = False
+                retry_passed_over(self.api, self.watching)
                 continue
             if calm or quiet >= _QUIET_SECONDS or time.monotonic() >= deadline:
                 seen = {key: live for key in waiting if (live := self.watching.get(key))}
@@ -280,20 +275,6 @@ class Session:
             time.sleep(
                 _PAUSE_SECONDS
             )  # a hundred changes a second need no hundred looks at every object
-
-    def _retry_passed_over(self) -> None:
-        """Replace pending pods that the scheduler passes over although a pod has left since."""
-        self.history.freed = False
-        for pod in self.watching.known("Pod"):
-            metadata, owners = pod["metadata"], pod["metadata"].get("ownerReferences") or ()
-            if (
-                not pod["spec"].get("nodeName")
-                and _PASSED_OVER in str(condition(pod, "PodScheduled").get("message"))
-                and any(each["kind"] in _SURROGATES for each in owners)
-            ):
-                path = self.api.resource("v1", "Pod").path(metadata["namespace"], metadata["name"])
-                with contextlib.suppress(ApiError), self.watching.idle.busy():
-                    self.api.request("DELETE", path)
 
     def _unready(self, keys: Iterable[tuple[str, Key]]) -> Iterator[tuple[Key, str]]:
         for version, key in keys:
@@ -351,23 +332,3 @@ def _is_own(name: str, manager: str) -> bool:
         "kube-scheduler",
         "kwok",
     ) or name.startswith("inferplan-")
-
-
-def body_of(manifest: Manifest, key: Key) -> Object:
-    """The object that is sent for `manifest`."""
-    inside = {"namespace": key.namespace} if key.namespace else {}
-    body = {name: each for name, each in manifest.body.items() if name != "status"} | {
-        "metadata": {**manifest.body["metadata"], **inside}
-    }
-    seconds, end = (
-        manifest.spec.get(name, default)
-        for name, default in (("minReadySeconds", 0), ("progressDeadlineSeconds", 600))
-    )
-    if isinstance(seconds, int) and isinstance(end, int) and 1 < seconds < end:
-        # Nothing but time passes, and without a change the audit takes a state for final.
-        body["spec"] = {**manifest.spec, "minReadySeconds": 1}
-    return (
-        with_values_of({}, body, map(text_of, others))
-        if (others := schedulers(manifest.body))
-        else body
-    )

@@ -18,6 +18,10 @@ _BUSY: Final = (429, 500, 503, 504)
 _PAUSE_SECONDS: Final = 0.15
 _RETRY_SECONDS: Final = 20.0
 _CATCH_UP_SECONDS: Final = 0.6
+_PASSED_OVER: Final = "existing pods anti-affinity"
+"""The scheduler retries a pod with this reason after minutes only, whatever pods leave."""
+_SURROGATES: Final = ("ReplicaSet", "StatefulSet")
+"""Controllers that replace a pod at once."""
 _Answer = TypeVar("_Answer")
 
 
@@ -72,3 +76,17 @@ def is_uncounted(watching: Watching, history: History) -> bool:
         mapping(each, "status").get("observedGeneration", 0) < each["metadata"]["generation"]
         for each in watching.known("PodDisruptionBudget")
     )
+
+
+def retry_passed_over(api: Api, watching: Watching) -> None:
+    """Replace pending pods that the scheduler passes over although a pod has left since."""
+    for pod in watching.known("Pod"):
+        metadata, owners = pod["metadata"], pod["metadata"].get("ownerReferences") or ()
+        if (
+            not pod["spec"].get("nodeName")
+            and _PASSED_OVER in str(condition(pod, "PodScheduled").get("message"))
+            and any(each["kind"] in _SURROGATES for each in owners)
+        ):
+            path = api.resource("v1", "Pod").path(metadata["namespace"], metadata["name"])
+            with contextlib.suppress(ApiError), watching.idle.busy():
+                api.request("DELETE", path)

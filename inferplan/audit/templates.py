@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from inferplan.audit.manifest import Object
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.kube.names import vendor_of
-from inferplan.kube.paths import Path, mapping, text_of
+from inferplan.kube.paths import Path, mapping, text_of, with_values_of
 from inferplan.kube.pod_templates import PATHS
 from inferplan.kube.quantity import number
 from inferplan.rehearsal.wait.object_events import Key
@@ -140,3 +140,23 @@ def requests_of(spec: Mapping[str, Any]) -> Counter[str]:
             {name: number(value, 0) for name, value in resources.items() if vendor_of(str(name))}
         )
     return totals
+
+
+def body_of(manifest: Manifest, key: Key) -> Object:
+    """The object that is sent for `manifest`."""
+    inside = {"namespace": key.namespace} if key.namespace else {}
+    body = {name: each for name, each in manifest.body.items() if name != "status"} | {
+        "metadata": {**manifest.body["metadata"], **inside}
+    }
+    seconds, end = (
+        manifest.spec.get(name, default)
+        for name, default in (("minReadySeconds", 0), ("progressDeadlineSeconds", 600))
+    )
+    if isinstance(seconds, int) and isinstance(end, int) and 1 < seconds < end:
+        # Nothing but time passes, and without a change the audit takes a state for final.
+        body["spec"] = {**manifest.spec, "minReadySeconds": 1}
+    return (
+        with_values_of({}, body, map(text_of, others))
+        if (others := schedulers(manifest.body))
+        else body
+    )
