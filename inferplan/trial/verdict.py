@@ -23,7 +23,7 @@ _WRAPPERS = (
     "EngineDeadError",
 )
 _LONGEST = 600
-# Letters of a setting's name that a sentence must have, to be about it.
+# A sentence is about a setting if it has this many letters of its name.
 _LEAST = 5
 
 

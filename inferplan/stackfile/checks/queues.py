@@ -109,7 +109,8 @@ def _model_errors(
         if model.queue_priority is not None:
             yield SpecError(
                 ("queuePriority",),
-                "Missing queue, which has the priorities. Add queue, or remove queuePriority.",
+                "queuePriority is a priority of a queue, and queue is missing. Add queue, or remove"
+                " queuePriority.",
             )
         return
     queue = settings.queues.get(model.queue)
