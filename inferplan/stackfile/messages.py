@@ -23,8 +23,8 @@ _CONFIDENTIAL = re.compile(
     r"secret|token|passw|passphrase|seed|credential|private|api_?key|^(imported)?keys?$",
     re.IGNORECASE,
 )
-# Numbers of tokens, such as inputTokens.
-_COUNTS = re.compile(r"(?<=[a-z])Tokens")
+# Numbers of tokens, such as inputTokens and tokensPerDay.
+_COUNTS = re.compile(r"(?<=[a-z])Tokens|tokens(?=Per)")
 # The remedy at the end of a message whose value is in quotes.
 _QUOTED_REMEDY = re.compile(r" (?:Quote it|Write [A-Za-z]+): '([^']*)'\.?$")
 # More CPUs than an instance type has.
@@ -60,8 +60,11 @@ def errors_of(
     guide = SchemaGuide(model, data)
     expectations: dict[KeyPath, list[str]] = {}
     messages: dict[KeyPath, list[str]] = {}
+    fields: set[KeyPath] = set()
     for each in error.errors(include_url=False, include_input=False):
         path = _user_path(data, each["loc"], each["type"])
+        if each["type"] != "extra_forbidden":
+            fields.add(path)
         expected = _expected(each, path, guide)
         if expected is not None:
             messages.setdefault(path, [])
@@ -71,7 +74,9 @@ def errors_of(
                 messages.setdefault(key_path, []).append(message)
     return [
         SpecError(
-            path, _unsupported(path, data) or _without_rejected_remedy(message, path, data, model)
+            path,
+            _unsupported(path, data, is_field=path in fields)
+            or _without_rejected_remedy(message, path, data, model),
         )
         for path, texts in messages.items()
         for message in dict.fromkeys(
@@ -80,12 +85,12 @@ def errors_of(
     ]
 
 
-def _unsupported(path: KeyPath, data: Any) -> str:
+def _unsupported(path: KeyPath, data: Any, *, is_field: bool) -> str:
     """The reason why this release does not have the value, or the field, at `path`, and what to write
     instead; "" if no row of the table is about it.
     """
     keys = [each for each in path if isinstance(each, str)]
-    for row in topics():
+    for row in () if is_field else topics():
         if any(keys[-len(each.split(".")) :] == each.split(".") for each in row.keys):
             return f"{keys[-1]} is not supported. {row.reason}"
     field = next((each for each in reversed(path) if isinstance(each, str)), "")

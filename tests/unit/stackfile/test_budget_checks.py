@@ -44,6 +44,9 @@ def test_a_budget_is_a_number_of_tokens(lines, tokens):  # noqa: F811 - the fixt
     consumers = {"chat": {"keys": [1], "limits": {"tokensPerDay": tokens}}}
     line = only(lines(models={"chat-model": COUNTED}, consumers=consumers))
     assert "consumers.chat.limits.tokensPerDay" in line
+    # The value is no secret, and the field exists.
+    assert str(tokens) in line
+    assert "is not supported" not in line
 
 
 def test_the_name_of_the_service_is_taken(lines):  # noqa: F811 - the fixture
