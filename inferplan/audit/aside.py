@@ -1,4 +1,4 @@
-"""Objects of the audit's own beside those of the change: in a namespace for trials, and empty copies
+"""Objects of the audit's own, apart from those of the change: in a namespace for trials, and empty copies
 of nodes.
 """
 
