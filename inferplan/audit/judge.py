@@ -5,6 +5,7 @@ from typing import Final
 
 from inferplan.audit import drains, guards
 from inferplan.audit.blame import blamed_field
+from inferplan.audit.denials import denied_updates
 from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.manifest import TITLES, Manifest, finding
 from inferplan.audit.placement import blocking_pods, displacements, pods_of_others, restrictions
@@ -26,6 +27,7 @@ _DOUBTS: Final = (
     guards.missing_targets,
     guards.dropped_fields,
     guards.rejected_again,
+    denied_updates,
     drains.blocked_drains,
     drains.shared_budgets,
     attached_volumes,

@@ -19,6 +19,7 @@ TITLES: Final = table("audit/findings.toml")
 _PLACEMENT: Final = table("audit/placement.toml")
 # The API server would read these in the path of a request.
 _PATH: Final = re.compile(r"[/%?#\\\s]|^\.\.?$")
+_MADE: Final = r"(?<![\w.-])(?:[a-z]{{1,12}}-)*{}(?:-(?:[a-z]{{1,12}}|[0-9]{{1,3}}))+(?![\w-])"
 _USER_INFO: Final = re.compile(r"\b((?:https?|ssh|git|oci|ftp):/+)\S*@")
 
 
@@ -106,8 +107,9 @@ def finding(
     if is_manifest:
         place = origin.place_of(field)
     names = (str(subject), *re.split(r"[/ ]", str(subject)))
-    pods = re.findall(rf"(?<![\w.-]){re.escape(names[-1])}(?:-[a-z]{{1,12}})+(?![\w-])", reason)
-    text = without_secrets(" ".join(reason.split()), body, (*names, *pods))
+    # Its pods and their claims, such as data-store-0.
+    made = re.findall(_MADE.format(re.escape(names[-1])), reason)
+    text = without_secrets(" ".join(reason.split()), body, (*names, *made))
     return Finding(
         code=code,
         weight=weight,

@@ -214,10 +214,17 @@ def _copy(session: Session, kind: str, version: str, live: Object, namespace: st
 def _judged(change: Change, trial: _Trial) -> Iterator[Finding]:
     key, manifest, before = trial.key, trial.manifest, change.old.manifests.get(trial.key)
     others = [*restrictions(change, key, manifest, trial.reason)]
-    same = before is not None and change.same(key, "spec") and not others
+    lost = any(_is_named(other, key, trial.reason) for other in change.new.deleted)
+    same = before is not None and change.same(key, "spec") and not others and not lost
     code = "old" if same else "crowded" if trial.is_crowded else "later"
     blamed = blamed_field(trial.reason, manifest, before)
     words = " next to the pods that run" if trial.is_crowded else ""
     reason = f"no pod of this template exists yet, and one that was tried does not start{words}: {trial.reason}"
     yield finding(code, key, blamed, reason, manifest)
     yield from others
+
+
+def _is_named(other: Key, key: Key, reason: str) -> bool:
+    """True if `reason`, why a pod of `key` does not start, names the object `other`."""
+    near = other.namespace in ("", key.namespace)
+    return near and re.search(rf"(?<![\w.-]){re.escape(other.name)}(?![\w.-])", reason) is not None

@@ -65,10 +65,11 @@ def test_pods_of_an_object_are_shown_and_its_secrets_are_not():
         "metadata": {"name": "llm-ray"},
         "spec": {"env": [{"name": "RAY_PASSWORD", "value": "llm-ray-canary"}]},
     }
-    words = "Pod llm-ray-raycluster-head: the pod is Pending; it has llm-ray-canary, llm-ray-8Fq2x9"
+    words = "Pod llm-ray-raycluster-head: the pod is Pending; it has llm-ray-canary, llm-ray-8Fq2x9, data-llm-ray-2"
     found = finding(
         "unready", "RayService default/llm-ray", "", words, Manifest(body=body, place="a:1")
     )
     assert "Pod llm-ray-raycluster-head: the pod is Pending" in found.reason
+    assert "data-llm-ray-2" in found.reason
     assert "canary" not in found.reason
     assert "8Fq2x9" not in found.reason
