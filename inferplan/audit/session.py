@@ -13,6 +13,7 @@ from inferplan.audit.admission import await_policies
 from inferplan.audit.history import History
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import patch
+from inferplan.audit.scaling import is_unscaled
 from inferplan.audit.standstill import await_programs, is_uncounted, patiently, retry_passed_over
 from inferplan.audit.templates import TABLE, body_of
 from inferplan.errors import ClusterError, ObjectFailed
@@ -36,6 +37,8 @@ change, if the cluster states why an object waits.
 """
 _UNSTATED_SECONDS: Final = 18.0
 """The same without a stated reason: a busy controller has not looked at the object yet."""
+_SCALING_SECONDS: Final = 40.0
+"""The same while an autoscaler has to set replicas, which it looks at every 15 s."""
 _RANDOM: Final = re.compile(
     r"\bpods? \"?([\w.-]+?)(?:-[0-9a-f]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}\b\"?"
 )
@@ -245,12 +248,12 @@ class Session:
                 # No watch shows volumes, and a busy controller binds one late.
                 with contextlib.suppress(ApiError), self.watching.idle.busy():
                     self.put(stub_volume(self.history.claims.popleft()))
-            waiting = dict(self._unready(watched))
+            waiting, unscaled = dict(self._unready(watched)), is_unscaled(self.watching)
             quiet = self.watching.idle.seconds
             is_sure = is_sure and quiet > _CALM_SECONDS
             calm = (
                 quiet >= _CALM_SECONDS
-                and not waiting
+                and not (waiting or unscaled)
                 and not is_uncounted(self.watching, self.history)
             )
             if waiting and quiet >= _CALM_SECONDS and self.history.freed:
@@ -261,7 +264,9 @@ class Session:
                 seen = {key: live for key in waiting if (live := self.watching.get(key))}
                 causes = {key: reasons.why(self.watching, live)[0] for key, live in seen.items()}
                 late = any(key.kind in _STATED and not cause for key, cause in causes.items())
-                late = late and quiet < _UNSTATED_SECONDS and time.monotonic() < deadline
+                late = late and quiet < _UNSTATED_SECONDS
+                late = late or (unscaled and quiet < _SCALING_SECONDS)
+                late = late and time.monotonic() < deadline
                 if not (calm or late or is_sure):
                     await_programs(self.api, self.put, self._health)
                     is_sure = True

@@ -78,7 +78,8 @@ def _untried(change: Change, hooks: Iterable[Manifest]) -> Iterator[_Trial]:
     }
     for key, manifest in (present | left_out).items():
         for path, template in templates(manifest.body):
-            if key in left_out or not _has_pods(session, key, manifest, path):
+            again = _is_restricted_anew(change, template)
+            if key in left_out or again or not _has_pods(session, key, manifest, path):
                 yield _Trial(
                     key=key,
                     manifest=manifest,
@@ -86,6 +87,13 @@ def _untried(change: Change, hooks: Iterable[Manifest]) -> Iterator[_Trial]:
                     template=template,
                     declared=left_out.keys(),
                 )
+
+
+def _is_restricted_anew(change: Change, template: Object) -> bool:
+    """True if the RuntimeClass of the pods changed: those that run may be older than the change."""
+    name = str(mapping(template, "spec").get("runtimeClassName"))
+    key = Key("RuntimeClass", "", name)
+    return key in change.new.manifests and not (change.first or change.same(key))
 
 
 def _has_pods(session: Session, key: Key, manifest: Manifest, path: Path) -> bool:
@@ -219,7 +227,11 @@ def _judged(change: Change, trial: _Trial) -> Iterator[Finding]:
     code = "old" if same else "crowded" if trial.is_crowded else "later"
     blamed = blamed_field(trial.reason, manifest, before)
     words = " next to the pods that run" if trial.is_crowded else ""
-    reason = f"no pod of this template exists yet, and one that was tried does not start{words}: {trial.reason}"
+    exists = _has_pods(change.session, key, manifest, trial.path)
+    so_far = (
+        "its pods are older than the change" if exists else "no pod of this template exists yet"
+    )
+    reason = f"{so_far}, and one that was tried does not start{words}: {trial.reason}"
     yield finding(code, key, blamed, reason, manifest)
     yield from others
 
