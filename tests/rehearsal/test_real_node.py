@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.errors import ClusterError
 from inferplan.kube.objects import is_true
 from inferplan.progress import plain, silent
 from inferplan.rehearsal.cluster import delete, start
@@ -171,6 +173,23 @@ def test_the_node_and_another_kubelet_of_this_machine_leave_each_other_alone(rea
     assert not processes_of(other.directory)
     group = name_on_machine(other.directory)
     assert not list(Path("/sys/fs/cgroup").glob(f"**/{group}"))
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("own_state")
+def test_a_port_that_is_busy_ends_in_one_line_and_leaves_nothing(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        monkeypatch.setattr(node, "free_ports", lambda names: dict.fromkeys(names, port))
+        cluster = start("busy", plain)
+        with pytest.raises(ClusterError) as error:
+            node.start(cluster, [], silent)
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in error.value.log_tail
+    assert not any("Traceback" in line for line in error.value.log_tail)
+    assert not processes_of(node.folder_of(cluster.directory))
+    name = name_on_machine(cluster.directory)
+    assert not list(Path("/sys/fs/cgroup").glob(f"**/{name}"))
+    assert not (Path("/run") / name).exists()
 
 
 @pytest.mark.full

@@ -19,7 +19,7 @@ _RETRY_SECONDS = 0.2
 
 def ask(workspace: Workspace, silent: Collection[str] = ()) -> tuple[str, str] | None:
     """The command that asks the first model or route with a consumer and a text protocol, and its
-    answer; None if no model can be asked. Those of `silent` have servers that only pretend.
+    answer; None if no model can be asked. Nothing answers for those of `silent`.
     """
     contract = local_contract(workspace)
     if contract is None:

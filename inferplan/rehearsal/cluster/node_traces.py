@@ -1,4 +1,4 @@
-"""What a real node keeps on this machine outside its cluster's directory: a control group in each
+"""The traces of a real node on this machine outside its cluster's directory: a control group in each
 hierarchy, and a folder of sockets.
 """
 

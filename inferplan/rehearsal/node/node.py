@@ -7,8 +7,9 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -85,13 +86,14 @@ def start(
             clear(cluster.directory, keep=True)
             _mark_stopped(cluster)
             _spawn(cluster, programs)
+        _await(cluster, _socket(cluster).exists)
         imported = import_images(
             _socket(cluster),
             [default_image("pause"), *images],
             folder_of(cluster.directory) / "images.json",
             progress,
         )
-        _await_ready(cluster)
+        _await(cluster, partial(_is_ready, cluster))
         for volume in cluster.get("/api/v1/persistentvolumes")["items"]:
             make_directory(volume, cluster.volumes)
         marks = {STUB_IMAGES: " ".join(sorted(stubs))}
@@ -222,14 +224,16 @@ def _publish_api(cluster: Cluster, address: str) -> None:
         api.apply(path, slice_, manager=_MANAGER, force=True)
 
 
-def _await_ready(cluster: Cluster) -> None:
+def _await(cluster: Cluster, condition: Callable[[], bool]) -> None:
     deadline, absent = time.monotonic() + _READY_SECONDS, 0
-    while not _is_ready(cluster):
+    while not condition():
         # A process has no command line for a moment while it becomes another program.
         absent = 0 if NODE in processes.running(cluster.directory) else absent + 1
         if absent > _MOST_ABSENT or time.monotonic() > deadline:
             logs = (NODE, "kubelet", "containerd")
             tail = tuple(line for each in logs for line in log_tail(cluster.log(each)))
+            if absent:
+                clear(cluster.directory, keep=True)
             raise ClusterError(
                 f"the node {NAME} {'ended' if absent else f'is not ready after {_READY_SECONDS:.0f} s'}",
                 "read its last log lines below, then run the same command again",

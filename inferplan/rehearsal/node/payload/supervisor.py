@@ -123,7 +123,11 @@ async def main(plan: dict[str, Any]) -> None:
         subprocess.run(command, check=True)
     sides = Sides()
     for row in plan["relays"]:
-        await relay(sides, row)
+        try:
+            await relay(sides, row)
+        except OSError as failure:
+            _, host, port = row["listen"]
+            sys.exit(f"cannot listen on {host}:{port}: {failure.strerror}")
     programs = Programs(plan["programs"])
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, programs.reap)
     await asyncio.Event().wait()
