@@ -37,12 +37,15 @@ sys.stdin.read()
 """
 
 
-def process_in(pod: dict[str, Any]) -> int:
-    """A process of `pod`, whose network is the pod's."""
+def process_in(pod: dict[str, Any], program: str = "") -> int:
+    """A process of `pod`, whose network is the pod's; with `program` one that names it."""
     control_group = f"pod{pod['metadata']['uid']}"
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if control_group in (entry / "cgroup").read_text():
+            if (
+                control_group in (entry / "cgroup").read_text()
+                and program in (entry / "cmdline").read_text()
+            ):
                 return int(entry.name)
     raise AssertionError(f"no process of pod {pod['metadata']['name']}")
 

@@ -189,6 +189,7 @@ def test_connections_open_where_the_stack_allows_them_and_nowhere_else(
     until(lambda: are_opened(pods, everything))
 
 
+@pytest.mark.full
 def test_nothing_opens_while_the_enforcer_is_away(recording, pods, api: Api, real_node: Lane):
     old = real_node.programs()["kube-router"]
     # Stopped, not killed yet: it would start again within a second.

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
+from inferplan.kube.objects import is_true
 from inferplan.progress import silent
 from inferplan.pulumi_engine.values import reveal
 from inferplan.rehearsal.cluster import Cluster, start
@@ -130,7 +132,7 @@ def stack(tmp_path, disk, namespace, monkeypatch) -> Path:
         "weights": {
             "kind": "s3",
             "bucket": "weights",
-            "endpoint": f"http://minio.storage.svc:{bucket.PORT}",
+            "endpoint": f"http://minio.buckets.svc:{bucket.PORT}",
             "credentials": {"secretName": "minio"},
         },
     }
@@ -176,12 +178,14 @@ class Rendered:
         path.write_text(whole)
         assert done.returncode == 0, printed
 
+    def pods(self) -> list[dict[str, Any]]:
+        return self.cluster.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+
     def gates(self) -> dict[str, int]:
         """The restarts of the init container of each server that waits for its files."""
-        pods = self.cluster.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
         return {
             pod["metadata"]["labels"]["app.kubernetes.io/instance"]: status["restartCount"]
-            for pod in pods
+            for pod in self.pods()
             for status in pod["status"].get("initContainerStatuses", ())
             if status["name"] == "verified"
         }
@@ -206,13 +210,13 @@ def _bucket(node_lane: Lane, tmp_path_factory) -> Iterator[None]:
     service = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": "minio", "namespace": "storage"},
+        "metadata": {"name": "minio", "namespace": "buckets"},
         "spec": {"selector": {"app": "minio"}, "ports": [{"port": bucket.PORT}]},
     }
     with contextlib.closing(cluster.api()) as api:
-        pod = idle_pod("minio", "storage", {"app": "minio"})
-        apply(api, [space("storage"), service, pod])
-        path = "/api/v1/namespaces/storage/pods/minio"
+        pod = idle_pod("minio", "buckets", {"app": "minio"})
+        apply(api, [space("buckets"), service, pod])
+        path = "/api/v1/namespaces/buckets/pods/minio"
         until(lambda: api.get(path)["status"].get("podIP"))
         program = (sys.executable, "-m", "tests.rehearsal.bucket", "weights", str(folder))
         with subprocess.Popen(
@@ -228,7 +232,7 @@ def _bucket(node_lane: Lane, tmp_path_factory) -> Iterator[None]:
             assert server.stdout.readline() == b"ready\n"
             yield
             server.stdin.close()
-        api.request("DELETE", "/api/v1/namespaces/storage")
+        api.request("DELETE", "/api/v1/namespaces/buckets")
 
 
 @pytest.fixture
@@ -279,3 +283,15 @@ def test_models_on_three_stores_become_ready_in_every_order_of_start(order, rend
     marks = [each for place in rendered.places for each in place.rglob("READY")]
     assert len(marks) == len(STORES)
     assert {each.stat().st_uid for mark in marks for each in (mark, *mark.parents[:2])} == {USER}
+    # A server that is killed starts again, and its pod says how it ended.
+    labels = {"app.kubernetes.io/component": "model", "app.kubernetes.io/instance": "claim"}
+
+    def pod() -> dict[str, Any]:
+        return next(
+            each for each in rendered.pods() if labels.items() <= each["metadata"]["labels"].items()
+        )
+
+    os.kill(process_in(pod(), "vllm"), signal.SIGKILL)
+    until(lambda: pod()["status"]["containerStatuses"][0]["restartCount"])
+    assert pod()["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 137
+    until(lambda: is_true(pod(), "Ready"))

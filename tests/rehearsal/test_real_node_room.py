@@ -91,7 +91,7 @@ def test_a_rotation_without_room_loses_no_call_and_survives_a_restart(real_node:
 
 @contextlib.contextmanager
 def calls(lane: Lane, counts: Path) -> Iterator[None]:
-    """Call the model without a pause, and assert at the end that each call was answered."""
+    """Call the model ten times in a second, and assert at the end that each call was answered."""
     port = lane.url.rpartition(":")[2]
     load = subprocess.Popen(
         [sys.executable, "-m", "tests.rehearsal.steady_calls", port, str(counts)], cwd=ROOT
