@@ -7,11 +7,13 @@ far as it parses (`texts.py`), and its unknown values become `(hidden, 43 charac
 """
 
 import json
+import marshal
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import repeat
 from typing import Any, Final
 
 from inferplan.kube.disclosure import texts
@@ -19,7 +21,7 @@ from inferplan.kube.disclosure.encodings import placeholder
 from inferplan.kube.disclosure.forms import is_name, unknown_characters
 from inferplan.kube.disclosure.keys import Place, is_secret, place_of
 from inferplan.kube.marks import OUTPUT, SIGNATURE, UNKNOWN_TEXT
-from inferplan.kube.paths import MISSING, leaves, parse, text_of
+from inferplan.kube.paths import MISSING, parse, text_of
 from inferplan.tables import table
 
 _TABLE: Final = table("kube/disclosure/places.toml")
@@ -43,6 +45,8 @@ _COMMANDS: Final = (
 _PLAIN_NUMBER: Final = 10**7
 _DEEPEST: Final = 60
 _SHORTEST: Final = 5
+# Copies of what a step repeats, in its inputs and outputs before and after, are made once.
+_COPIES, _LARGEST_COPIED = 512, 1 << 14
 _WORDS: Final = re.compile(r"[^\s\"'`=:,;@/&?<>(){}\[\]|]+")
 # Forms in addition to those of `object_types.json`.
 _OPEN, _TEXT, _SECRET, _NAME = "", "string", "!secret", "!name"
@@ -114,15 +118,28 @@ def message(text: str, hidden: Iterable[str] = (), names: Collection[str] = ()) 
 
 def hidden_values(value: Any, shown: Any) -> set[str]:
     """The texts in `value`, and their words, that `shown`, its copy, hides."""
-    hidden: set[str] = set()
-    for (_, old), (_, new) in zip(leaves(value), leaves(shown), strict=False):
-        if isinstance(old, str) and old != new:
-            hidden |= {
-                each
-                for each in (old, *_WORDS.findall(old))
-                if len(each) >= _SHORTEST and each not in str(new) and unknown_characters(each)
-            }
-    return hidden
+    if value == shown:
+        return set()
+    if isinstance(value, str):
+        return {
+            each
+            for each in (value, *_WORDS.findall(value))
+            if len(each) >= _SHORTEST and each not in str(shown) and unknown_characters(each)
+        }
+    if not isinstance(value, dict | list):
+        return set()
+    # Keys may be hidden too, and keep their order. One text may stand for all that is below it.
+    below, copies = (
+        each.values()
+        if isinstance(each, dict)
+        else each
+        if isinstance(each, list)
+        else repeat(each)
+        for each in (value, shown)
+    )
+    return {
+        each for old, new in zip(below, copies, strict=False) for each in hidden_values(old, new)
+    }
 
 
 @cache
@@ -154,10 +171,14 @@ def _document(value: Any, nested: int) -> Any:
 def _walk(value: Any, before: Any, at: _Context) -> Any:
     if isinstance(value, str):
         return _leaf(value, before, at)
-    if isinstance(value, dict):
-        return placeholder(len(value)) if at.depth > _DEEPEST else _map(value, before, at)
-    if isinstance(value, list):
-        return placeholder(len(value)) if at.depth > _DEEPEST else _list(value, before, at)
+    if isinstance(value, dict | list):
+        if at.depth > _DEEPEST:
+            return placeholder(len(value))
+        text = _bytes_of(value) if before is MISSING or before == value else None
+        # 1 is equal to True, so a value that is equal need not be the same.
+        if text is not None and (before is MISSING or _bytes_of(before) == text):
+            return _copied(text, at)
+        return _parts(value, before, at)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if (
         is_number
@@ -167,6 +188,28 @@ def _walk(value: Any, before: Any, at: _Context) -> Any:
     ):
         return _changed(placeholder(len(str(value))), value, before)
     return value
+
+
+def _bytes_of(value: Any) -> bytes | None:
+    """The bytes of `value` that tell it from all others; None for a large one, and for one that is
+    not plain data.
+    """
+    try:
+        # Later formats also depend on which parts are one object.
+        text = marshal.dumps(value, 2)
+    except ValueError:
+        return None
+    return text if len(text) <= _LARGEST_COPIED else None
+
+
+@lru_cache(_COPIES)
+def _copied(text: bytes, at: _Context) -> Any:
+    """The copy of a value that is not compared. Callers share it, so they must not change it."""
+    return _parts(marshal.loads(text), MISSING, at)  # noqa: S302 - made by `_bytes_of`
+
+
+def _parts(value: dict[str, Any] | list[Any], before: Any, at: _Context) -> Any:
+    return _map(value, before, at) if isinstance(value, dict) else _list(value, before, at)
 
 
 def _map(value: dict[str, Any], before: Any, at: _Context) -> Any:
