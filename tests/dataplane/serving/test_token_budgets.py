@@ -17,13 +17,16 @@ from urllib.request import urlopen
 
 import pytest
 
+from inferplan.components.gateway import keys
+from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.serving.vllm.service import endpoint
-from tests.dataplane.gateway.stand import Proxy, consumer, spec, wait_for
+from tests.dataplane.gateway.stand import SEED, Proxy, consumer, spec, wait_for
 from tests.dataplane.gateway.test_one_address import JSON
 from tests.dataplane.gateway.test_requests import error
+from tests.dataplane.serving.vllm_stand import START_SECONDS, prepared, serve, weights
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
-from tests.unit.serving.models import KEY, vllm
+from tests.unit.serving.models import KEY, container_of, vllm
 
 PODS = str(files("inferplan.components.gateway") / "payload" / "budgets.py")
 SERVER = str(files("inferplan.components.serving.vllm") / "payload" / "count_tokens.py")
@@ -155,3 +158,46 @@ def test_a_day_that_has_passed_and_a_consumer_without_a_budget_are_not_kept(tmp_
         days = {"2026-11-01": {"a": {"team": 9}}, "2099-01-01": {"a": {"team": 2, "who": 3}}}
         urlopen(f"http://127.0.0.1:{port}/", json.dumps(days).encode(), timeout=PATIENCE_SECONDS)
         assert sums(port) == {"2099-01-01": {"a": {"team": 2}}}
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1500)
+def test_vllm_itself_counts_for_the_budget_of_an_adapters_consumer(vllm_environment, tmp_path):
+    """`team` may call the adapter alone and `other` the model alone, before a real vLLM."""
+    ports, marks = (free_port(),), tmp_path / "budgets"
+    spec_of_model = vllm(
+        dtype="float32", maxModelLen=256, maxNumSeqs=16, extraArgs=["--enforce-eager"],
+        consumers=["other"], loraAdapters={"polite": "adapters/polite"}, maxLoraRank=8,
+        loraConsumers={"polite": ["team"]}, usageLog=True,
+    )  # fmt: skip
+    environment = prepared(vllm_environment)
+    weights(environment, tmp_path / "chat")
+    container = container_of(spec_of_model, counts_tokens=True)
+    for variable in container["env"]:
+        if variable["name"] == "TOKEN_BUDGETS":
+            variable["value"] = _service(ports)
+    made = endpoint("chat", spec_of_model, KEY)
+    adapter = RouteSpec(backends={"chat": 1}, consumers=["team"])
+    with ExitStack() as running:
+        key = keys.server_key(SEED, "chat")
+        server = serve(environment, container, models=tmp_path, key=key, directory=tmp_path)
+        running.callback(server.stop)
+        running.enter_context(pod(marks, ports[0], ports))
+        server.await_ready("/health", START_SECONDS)
+        (tmp_path / "gateway").mkdir()
+        proxy = Proxy(tmp_path / "gateway", public_routes={"polite": adapter})
+        object.__setattr__(proxy.layout, "budgets", str(marks))
+        running.callback(proxy.stop)
+        local = tuple(replace(each, port=server.port) for each in made.protocols)
+        proxy.run(spec(), [replace(made, host="127.0.0.1", protocols=local)], CONSUMERS)
+        fixed = {"ignore_eos": True, "prompt": "x" * 20}
+        assert call(proxy, "other", 5, **fixed).status == 200
+        assert call(proxy, "other", 5, model="polite", **fixed).status == 404
+        assert call(proxy, "team", 5, **fixed).status == 404
+        assert call(proxy, "team", 100, model="polite", n=2, **fixed).status == 200
+        assert call(proxy, "team", 100, model="polite", stream=True, **fixed).status == 200
+        # A token of this model is a byte; a prompt may begin with one more.
+        wait_for(lambda: 340 <= used(ports[0]) <= 342, "the pod has the tokens of the adapter")
+        assert call(proxy, "team", 180, model="polite", **fixed).status == 200
+        wait_for(lambda: call(proxy, "team", 1, model="polite").status == 429, "the end of it")
+        assert call(proxy, "other", 1, **fixed).status == 200

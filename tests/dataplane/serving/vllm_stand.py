@@ -21,6 +21,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
 USAGE_LOG = files("inferplan.components.serving.vllm") / "payload" / "usage_log.py"
+COUNT_TOKENS = files("inferplan.components.serving.vllm") / "payload" / "count_tokens.py"
 TINY = Path(__file__).with_name("tiny_llama.py")
 CHECKPOINT = Path(__file__).with_name("tiny_checkpoint.py")
 RELEASE = "0.32.0"
@@ -131,10 +132,12 @@ def serve(
     secret = {each["name"]: key for each in container["env"] if "valueFrom" in each}
     # Without it vLLM takes half of this machine's memory for the cache of a model of 500 kB.
     own = {"PATH": os.environ["PATH"], "VLLM_CPU_KVCACHE_SPACE": "1"}
+    command, counts = container["command"], "TOKEN_BUDGETS" in given
+    start = _program(environment, command, directory, counts_tokens=counts)
     log = directory / f"vllm-{port}.log"
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            [*_program(environment, container["command"], directory), *args, "--host=127.0.0.1"],
+            [*start, *args, "--host=127.0.0.1"],
             env={**own, **given, **secret, "HOSTNAME": f"{directory.name}-{port}"},
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -143,12 +146,15 @@ def serve(
     return VllmProcess(process, port, log)
 
 
-def _program(environment: Environment, command: Sequence[str], directory: Path) -> list[str]:
+def _program(
+    environment: Environment, command: Sequence[str], directory: Path, *, counts_tokens: bool
+) -> list[str]:
     """The command of the container, with the environment's Python and our own file of it."""
     if command[0] != "python3":
         return [str(environment.root / "bin" / "vllm"), *command[1:]]
     program = directory / "vllm"
-    program.write_text(USAGE_LOG.read_text("utf-8"))
+    program.write_text((COUNT_TOKENS if counts_tokens else USAGE_LOG).read_text("utf-8"))
+    (directory / "usage_log.py").write_text(USAGE_LOG.read_text("utf-8"))
     return [str(environment.python), str(program), *command[2:]]
 
 
