@@ -19,6 +19,7 @@ from inferplan.components.nodes.pool import (
     Pool,
     Zone,
 )
+from inferplan.components.nodes.sharing import SharingSpec
 from inferplan.components.platforms.spec import CloudPool
 from inferplan.components.spec import Labels, duplicates, renamed, rule
 from inferplan.documents.errors import SpecError
@@ -44,6 +45,11 @@ class FixedPool(Pool):
     get slices.
     """
 
+    sharing: SharingSpec | None = None
+    """Shares of accelerators, as the device plugin of the nodes offers them. Default: whole
+    accelerators.
+    """
+
     stated: ClassVar[Mapping[str, Any]] = {
         **Pool.stated,
         "nodes": True,
@@ -53,7 +59,7 @@ class FixedPool(Pool):
 
     @rule
     def _check_accelerator(self) -> Iterator[str]:
-        error = self._instance_type_error() or self._mig_error()
+        error = self._instance_type_error() or self._mig_error() or self._sharing_error()
         if error is not None:
             yield error
 
@@ -91,6 +97,21 @@ class FixedPool(Pool):
             )
         return accelerators.lookup(self.accelerator).mig_error(self.mig)
 
+    def _sharing_error(self) -> str | None:
+        if self.sharing is None:
+            return None
+        if (
+            self.accelerator is None
+            or not accelerators.lookup(self.accelerator).vendor.shares_devices
+        ):
+            return (
+                "sharing is that of NVIDIA's device plugin, and the pool has"
+                f" {self.accelerator or 'no accelerator'}. Remove sharing."
+            )
+        if self.mig is not None:
+            return f"mig {self.mig} divides the accelerators already. Remove mig or sharing."
+        return None
+
     @property
     def min_nodes(self) -> int:
         return self.nodes
@@ -104,8 +125,32 @@ class FixedPool(Pool):
         return self.mig
 
     @property
+    def shares_devices(self) -> bool:
+        return self.sharing is not None
+
+    @property
+    def shares_between_consumers(self) -> bool:
+        return self.sharing is not None and self.sharing.between_consumers
+
+    @property
+    def undivided_sharers(self) -> int:
+        sliced = None if self.sharing is None else self.sharing.time_slicing
+        return 1 if sliced is None else sliced.replicas
+
+    @property
+    def sharing_labels(self) -> dict[str, str]:
+        return {} if self.sharing is None else self.sharing.labels
+
+    @property
     def hardware(self) -> Accelerator | None:
         whole = super().hardware
+        if whole is not None and self.sharing is not None:
+            way = self.sharing.way
+            return whole.shared(
+                way.replicas,
+                renamed=way.rename_by_default,
+                divides_memory=self.sharing.mps is not None,
+            )
         return whole if whole is None or self.mig is None else whole.sliced(self.mig)
 
     @property
@@ -135,6 +180,8 @@ class FixedPool(Pool):
         )
 
     def _divided(self, capacity: Capacity) -> Capacity:
+        if self.sharing is not None:
+            return replace(capacity, accelerators=capacity.accelerators * self.sharing.way.replicas)
         if self.mig is None or self.accelerator is None:
             return capacity
         return replace(

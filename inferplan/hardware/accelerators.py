@@ -64,6 +64,8 @@ class Vendor:
     """The kind of Triton's instance groups that assigns devices itself; None if each process takes
     the next free device.
     """
+    shares_devices: bool = False
+    """True if the device plugin can give one device to several containers."""
     writes_root: bool = False
     """True if the vendor's runtime writes into the root file system of containers."""
     warmup_seconds: int = 300
@@ -121,7 +123,7 @@ class Accelerator:
 
     `hugepages_2mi_bytes` is the default request of a pod per accelerator; `runtime_class` is None
     if the vendor's runtime is the node's default. `compute` is the CUDA compute capability, None
-    for other vendors. `source` and `read` (year-month) name the origin of the row.
+    for other vendors. `sharers` containers may have it at a time. `source` and `read` (year-month) name the origin of the row.
     """
 
     name: str
@@ -143,6 +145,7 @@ class Accelerator:
     family: str | None = None
     mig: tuple[str, ...] = ()
     note: str = ""
+    sharers: int = 1
 
     def engine(self, name: str) -> EngineSupport:
         """Return the support for engine `name`. An engine that is not in the table is assumed to
@@ -172,8 +175,17 @@ class Accelerator:
 
     @property
     def divided(self) -> bool:
-        """True for a MIG slice, which has no link to any other slice."""
-        return self.resource.startswith(MIG_PREFIX)
+        """True for a MIG slice or a share, which cannot work with another one."""
+        return self.resource.startswith(MIG_PREFIX) or self.sharers > 1
+
+    def shared(self, sharers: int, *, renamed: bool, divides_memory: bool) -> Accelerator:
+        """Return a share as the device plugin offers it, to `sharers` containers a device."""
+        return replace(
+            self,
+            sharers=sharers,
+            resource=f"{self.resource}.shared" if renamed else self.resource,
+            memory_bytes=self.memory_bytes // (sharers if divides_memory else 1),
+        )
 
     @property
     def bfloat16(self) -> bool:

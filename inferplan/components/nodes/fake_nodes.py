@@ -117,6 +117,11 @@ def _machine_labels(pool: Pool) -> dict[str, str]:
     hardware, count = pool.hardware, pool.capacity.accelerators
     if hardware is None:
         return labels
+    if hardware.sharers > 1:
+        whole = _discovered(lookup(hardware.name), count // hardware.sharers)
+        if hardware.resource == lookup(hardware.name).resource and hardware.product:
+            whole["nvidia.com/gpu.product"] += "-SHARED"
+        return labels | whole | pool.sharing_labels
     if pool.mig_profile is None:
         return labels | _discovered(hardware, count)
     # Discovery labels describe whole accelerators, and also their slices (strategy mixed).

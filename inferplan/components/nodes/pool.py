@@ -222,6 +222,26 @@ class Pool(Spec, ABC):
         return None
 
     @property
+    def shares_devices(self) -> bool:
+        """True if several containers may have one accelerator."""
+        return False
+
+    @property
+    def shares_between_consumers(self) -> bool:
+        """True if models of different consumers may share an accelerator."""
+        return False
+
+    @property
+    def undivided_sharers(self) -> int:
+        """The number of containers that share an accelerator whose memory nothing divides."""
+        return 1
+
+    @property
+    def sharing_labels(self) -> dict[str, str]:
+        """The labels of nodes whose accelerators are shared; empty if they are not."""
+        return {}
+
+    @property
     def hardware(self) -> Accelerator | None:
         """The accelerator of the nodes, or its slice; None for CPU nodes."""
         return None if self.accelerator is None else accelerators.lookup(self.accelerator)

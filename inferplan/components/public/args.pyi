@@ -31,6 +31,26 @@ class MachineShape(TypedDict):
     """Disk for container images, logs and emptyDir volumes. Default: 50Gi."""
 
 
+class Replicas(TypedDict):
+    """The shares of each device."""
+
+    replicas: int
+    """Containers that may have one device at a time."""
+    rename_by_default: NotRequired[bool]
+    """True if the plugin offers shares as `nvidia.com/gpu.shared`, false if as `nvidia.com/gpu`. Default: false."""
+
+
+class Sharing(TypedDict):
+    """Sharing as the plugin's configuration declares it, with exactly one way."""
+
+    time_slicing: NotRequired[Replicas]
+    """Containers take turns. Nothing divides the memory of the device, so each server has to limit its own."""
+    mps: NotRequired[Replicas]
+    """Containers run at once through MPS, which gives each an equal part of memory and threads."""
+    between_consumers: NotRequired[bool]
+    """True lets models of different consumers share a device. Nothing isolates their faults and times, and with time slicing not their memory. Default: false."""
+
+
 class Pool(TypedDict):
     """Nodes that pods run on: the settings of a NodePool."""
 
@@ -52,6 +72,8 @@ class Pool(TypedDict):
     """Instead of `instance_type`: An instance type of the reference of accelerators, or the resources of one node. Default: the accelerator's usual instance type."""
     mig: NotRequired[str]
     """The MIG profile of every accelerator, with the device plugin's strategy `mixed`; models then get slices."""
+    sharing: NotRequired[Sharing]
+    """Shares of accelerators, as the device plugin of the nodes offers them. Default: whole accelerators."""
     node_selector: NotRequired[dict[str, str]]
     """Labels that select the pool's nodes. Default: `inferplan.dev/pool: <name of the pool>`, a label that you add to them."""
 
@@ -537,6 +559,8 @@ class NodePoolArgs(TypedDict):
     """Instead of `instance_type`: An instance type of the reference of accelerators, or the resources of one node. Default: the accelerator's usual instance type."""
     mig: NotRequired[str]
     """The MIG profile of every accelerator, with the device plugin's strategy `mixed`; models then get slices."""
+    sharing: NotRequired[Sharing]
+    """Shares of accelerators, as the device plugin of the nodes offers them. Default: whole accelerators."""
     node_selector: NotRequired[dict[str, str]]
     """Labels that select the pool's nodes. Default: `inferplan.dev/pool: <name of the pool>`, a label that you add to them."""
 

@@ -192,6 +192,8 @@ class PlacedModel(ReplicaRange):
     can_span_nodes: ClassVar[bool] = False
     """True if one replica can have accelerators of several nodes."""
     device_share: ClassVar[float] = 1.0
+    share_field: ClassVar[str] = ""
+    """The field with the share of the memory of a device that a server takes; empty without one."""
     """The share of the accelerators' memory that weights may fill unless a field says otherwise."""
 
     @property

@@ -18,11 +18,13 @@ from inferplan.documents.errors import SpecError
 from inferplan.hardware.accelerators import Accelerator, vendor_of_image
 from inferplan.kube.names import HUGEPAGES, ZONE_LABEL
 from inferplan.kube.quantity import bytes_of, millicores_of
+from inferplan.stackfile.checks import sharing
 from inferplan.stackfile.checks.located import below, unknown
 from inferplan.stackfile.stack import StackSettings
 
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
+    yield from sharing.consumer_errors(settings)
     targets = {name: pool.target(name) for name, pool in settings.node_pools.items()}
     requested, totals = dict.fromkeys(targets, 0), accelerators_by_pool(settings.models.values())
     for name, model in settings.models.items():
@@ -57,6 +59,7 @@ def _model_errors(
     if own:
         return
     yield from _memory(model, accelerator)
+    yield from sharing.memory_errors(model, settings.node_pools[model.pool])
     yield from _node(model, target)
     own_total = model.accelerators_per_pod * model.pods * model.max_replicas
     available = target.nodes * target.capacity.accelerators
@@ -194,8 +197,9 @@ def _accelerators(
     path = (model.accelerators_field,)
     if accelerator.divided and requested > 1:
         problem = (
-            f"A replica requests {requested} accelerators, but pool {model.pool!r} has MIG slices,"
-            " which cannot work together."
+            f"A replica requests {requested} accelerators, but pool {model.pool!r} has"
+            f" {'shares of accelerators' if accelerator.sharers > 1 else 'MIG slices'}, which cannot"
+            " work together."
         )
         yield SpecError(path, f"{problem} Use 1, or a pool of whole accelerators.")
     elif requested > available:

@@ -46,10 +46,10 @@ WISHES: list[tuple[str, str, tuple[str, ...]]] = [
     ("xpu", "not", ("nvidia-l4",)),
     ("cpu", "supported", ("accelerator: cpu",)),
     ("mig", "supported", ("1g.10gb",)),
-    ("half a GPU", "not", ("mig:", "nvidia-l4", "loraAdapters")),
-    ("0.5", "not", ("mig:",)),
-    ("time slicing", "not", ("whole accelerators", "mig:")),
-    ("mps", "not", ("whole accelerators",)),
+    ("half a GPU", "instead", ("mig:", "sharing:", "nvidia-l4", "loraAdapters")),
+    ("0.5", "instead", ("mig:",)),
+    ("time slicing", "supported", ("timeSlicing: {replicas: 2}", "mig:")),
+    ("mps", "supported", ("mps: {replicas: 2}",)),
     ("DRA", "not", ("device plugin",)),
     ("infiniband", "not", ("EFA",)),
     ("multi-node", "supported", ("nnodes",)),
@@ -144,7 +144,7 @@ def explained(capsys, *arguments: str, code: int = 0) -> tuple[str, str]:
 
 
 def test_the_command_answers_in_text_and_json(capsys):
-    assert "not supported" in explained(capsys, "half", "a", "GPU")[0]
+    assert "not supported" in explained(capsys, "infiniband")[0]
     [row] = json.loads(explained(capsys, "aks", "--json")[0])["topics"]
     assert row["status"] == "instead"
     assert len(explained(capsys)[0].splitlines()) == len(list(topics()))
@@ -162,8 +162,8 @@ WRITTEN = [
     (f"{VLLM}.accelerators", 0.5, "mig:"),
     (f"{VLLM}.tokensPerDay", 1000, "limits.tokensPerDay"),
     ("nodePools.l40s.devices", "dra", "device plugin"),
-    ("nodePools.l40s.timeSlicing", {"replicas": 4}, "mig:"),
-    ("nodePools.l40s.sharing", "mps", "mig:"),
+    ("nodePools.l40s.timeSlice", {"replicas": 4}, "mig:"),
+    ("nodePools.l40s.gpuSharing", "mps", "mig:"),
     ("nodePools.l40s.accelerator", "trn2", "Neuron"),
     ("nodePools.l40s.accelerator", "intel-max-1550", "nvidia-l4"),
     ("cluster.provider", "aks", "provider: existing"),

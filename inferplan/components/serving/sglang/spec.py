@@ -35,6 +35,7 @@ class SglangSpec(OpenAiModel):
     # SGLang leaves 1.5 MiB per token of a prefill chunk and the CUDA graphs free, 8 to 15% on
     # accelerators of 80 GB (arg_groups/memory_hook.py, 0.5.23).
     device_share: ClassVar[float] = 0.85
+    share_field: ClassVar[str] = "memFractionStatic"
     reserved_env: ClassVar[Mapping[str, str]] = {
         **RESERVED_ENV,
         "SGLANG_API_KEY": "the server key comes from a Secret that inferplan makes",

@@ -43,6 +43,7 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
     """One model behind vLLM's OpenAI-compatible server. Field names and values are vLLM's own."""
 
     device_share: ClassVar[float] = MEMORY_SHARE
+    share_field: ClassVar[str] = "gpuMemoryUtilization"
     cpu_build = cpu.CPU_BUILD
     sides_answer_alone: ClassVar[bool] = True
     reserved_env: ClassVar[Mapping[str, str]] = VLLM_RESERVED_ENV
