@@ -48,6 +48,8 @@ WISHES: list[tuple[str, str, tuple[str, ...]]] = [
     ("mig", "supported", ("1g.10gb",)),
     ("half a GPU", "instead", ("mig:", "sharing:", "nvidia-l4", "loraAdapters")),
     ("0.5", "instead", ("mig:",)),
+    ("runtime lora", "instead", ("loraAdapters and update",)),
+    ("lora hot swapping", "instead", ("loraAdapters and update",)),
     ("time slicing", "supported", ("timeSlicing: {replicas: 2}", "mig:")),
     ("mps", "supported", ("mps: {replicas: 2}",)),
     ("DRA", "not", ("device plugin",)),
