@@ -21,7 +21,7 @@ from inferplan.components.nodes.pool import (
 )
 from inferplan.components.nodes.sharing import SharingSpec
 from inferplan.components.platforms.spec import CloudPool
-from inferplan.components.spec import Labels, duplicates, renamed, rule
+from inferplan.components.spec import FieldError, Labels, duplicates, renamed, rule
 from inferplan.documents.errors import SpecError
 from inferplan.hardware import accelerators, machines
 from inferplan.hardware.accelerators import Accelerator
@@ -58,10 +58,12 @@ class FixedPool(Pool):
     }
 
     @rule
-    def _check_accelerator(self) -> Iterator[str]:
-        error = self._instance_type_error() or self._mig_error() or self._sharing_error()
+    def _check_accelerator(self) -> Iterator[FieldError | str]:
+        error = self._instance_type_error() or self._mig_error()
         if error is not None:
             yield error
+        elif (error := self._sharing_error()) is not None:
+            yield FieldError(error, "sharing")
 
     def _instance_type_error(self) -> str | None:
         if isinstance(self.instance_type, MachineShape):

@@ -55,7 +55,7 @@ def container(budgets: Mapping[str, int], config: str) -> core.ContainerArgsDict
         volume_mounts=[
             core.VolumeMountArgsDict(name="config", mount_path=config, read_only=True),
             core.VolumeMountArgsDict(name="budgets", mount_path=FOLDER),
-            core.VolumeMountArgsDict(name="tmp", mount_path=_SCRATCH, sub_path="budgets"),
+            core.VolumeMountArgsDict(name="tmp", mount_path=_SCRATCH),
         ],
     )
 

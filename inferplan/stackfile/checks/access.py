@@ -103,12 +103,17 @@ def _uncounted(settings: StackSettings) -> Iterator[SpecError]:
             for name, may_call in callable_models.items()
             if may_call and not getattr(settings.models.get(name), "logs_usage", True)
         ]
-        if uncounted:
-            fields = ", ".join(f"models.{name}.usageLog: true" for name in uncounted)
+        for name in uncounted:
+            model = settings.models[name]
+            remedy = (
+                f"Set models.{name}.usageLog: true"
+                if hasattr(model, "usage_log")
+                else f"Engine {model.engine} has no usage log. Remove tokensPerDay"
+            )
             yield SpecError(
                 ("consumers", consumer, "limits", "tokensPerDay"),
-                f"The tokens of {', '.join(uncounted)} are not counted, and {consumer} may call it."
-                f" Set {fields} (engine vllm), or remove {consumer} from its consumers.",
+                f"The tokens of {name} are not counted, and {consumer} may call it. {remedy}, or"
+                f" remove {consumer} from its consumers.",
             )
 
 

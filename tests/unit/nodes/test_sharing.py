@@ -110,6 +110,12 @@ def test_the_remedy_for_a_server_that_takes_the_memory_of_others_works(lines):  
     assert lines(**stack(sharing, {"a": {**SMALL, "gpuMemoryUtilization": 0.23}})) == ()
 
 
+def test_an_error_is_at_the_field(lines):  # noqa: F811 - the fixture
+    sections = stack({"mps": {"replicas": 2}}, {"a": SMALL})
+    sections["nodePools"]["l4"] |= {"accelerator": "amd-mi300x", "provider": "existing"}
+    assert [each for each in lines(**sections) if "nodePools.l4.sharing: sharing is that" in each]
+
+
 def test_shares_do_not_work_together(lines):  # noqa: F811 - the fixture
     sharing = {"mps": {"replicas": 2}}
     line = only(lines(**stack(sharing, {"a": {**SMALL, "tensorParallelSize": 2}})))

@@ -29,6 +29,13 @@ def test_a_budget_needs_models_whose_tokens_are_counted(lines):  # noqa: F811 - 
     assert "Set models.chat-model.usageLog: true" in line
 
 
+def test_an_engine_without_a_usage_log_is_said(lines):  # noqa: F811 - the fixture
+    sglang = {**MODEL, "engine": "sglang"}
+    line = only(lines(models={"chat-model": sglang}, consumers=LIMITED))
+    assert "Engine sglang has no usage log. Remove tokensPerDay, or remove chat" in line
+    assert "usageLog" not in line
+
+
 def test_a_model_behind_a_route_or_an_adapter_counts_too(lines):  # noqa: F811 - the fixture
     route = {"any": {"backends": {"chat-model": 1}, "consumers": ["chat"]}}
     model = {**MODEL, "consumers": []}
