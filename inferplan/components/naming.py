@@ -7,7 +7,15 @@ import hashlib
 from inferplan.kube.names import COMPONENT_LABEL, INSTANCE_LABEL, MANAGED_BY_LABEL, PART_OF_LABEL
 
 NAMESPACE = "inference"
-POD_COMPONENTS = ("benchmark", "engine-build", "gateway", "image-pull", "model", "preheat")
+POD_COMPONENTS = (
+    "benchmark",
+    "engine-build",
+    "gateway",
+    "image-pull",
+    "model",
+    "preheat",
+    "router",
+)
 """The components of a stack's pods in its namespace, by which network policies select them."""
 PROMETHEUS_LOGIN = "prometheus-login"
 """The TriggerAuthentication of scalers that log in to Prometheus."""
