@@ -25,7 +25,7 @@ from inferplan.rehearsal.cluster import delete, start
 from inferplan.rehearsal.cluster.node_traces import name_on_machine
 from inferplan.rehearsal.node import images, node, tiny_model
 from inferplan.rehearsal.toolchain.pins import KUBELET, SOURCES
-from tests.rehearsal.real_node import REASON, ROOT, Lane, memory_of, processes_of, until
+from tests.rehearsal.real_node import PROGRAMS, REASON, ROOT, Lane, memory_of, processes_of, until
 
 PODS = "/api/v1/namespaces/inference/pods"
 GATEWAYS = "app.kubernetes.io/component=gateway"
@@ -150,9 +150,16 @@ def test_logs_exec_and_port_forward_reach_the_pods(real_node: Lane):
 
 
 def test_kills_of_its_programs_are_repaired(real_node: Lane):
-    for name, old in real_node.programs().items():
-        os.kill(old, signal.SIGKILL)
-        until(lambda old=old, name=name: real_node.programs().get(name, old) != old)
+    killed = real_node.programs()
+    assert {*killed} == {*PROGRAMS}
+    for each in killed.values():
+        os.kill(each, signal.SIGKILL)
+
+    def started_again() -> bool:
+        programs = real_node.programs()
+        return programs.keys() == killed.keys() and {*programs.values()}.isdisjoint(killed.values())
+
+    until(started_again)
     until(real_node.answers)
 
 

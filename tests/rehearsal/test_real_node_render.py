@@ -258,7 +258,7 @@ def rendered(stack, disk, namespace, _bucket, tmp_path, real_node: Lane) -> Iter
         yield Rendered(real_node, folder, cluster, namespace, places)
         api.request("DELETE", f"/api/v1/namespaces/{namespace}")
         for volume in api.get("/api/v1/persistentvolumes")["items"]:
-            if volume["spec"]["claimRef"]["namespace"] == namespace:
+            if volume["spec"].get("claimRef", {}).get("namespace") == namespace:
                 api.request("DELETE", f"/api/v1/persistentvolumes/{volume['metadata']['name']}")
 
 
