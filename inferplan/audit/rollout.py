@@ -219,6 +219,7 @@ class Rollout:
             session.resource(manifest)
             if not dry_run:
                 result.declared[key] = manifest
+                self._let_pods_start(key, manifest)
                 if self.deployer.is_hook(
                     manifest
                 ) and "before-hook-creation" in self.deployer.deletion_of(manifest):
@@ -244,6 +245,14 @@ class Rollout:
             if existed:
                 result.manifests[key] = self.before.manifests.get(key, manifest)
         return not existed
+
+    def _let_pods_start(self, key: Key, manifest: Manifest) -> None:
+        """Wait for what was applied before a changed RuntimeClass: else the time that a controller
+        takes decides which pods are older than the change.
+        """
+        before = self.before.manifests.get(key)
+        if key.kind == "RuntimeClass" and before is not None and before.body != manifest.body:
+            self.session.settle(self.result.versioned, self.limit)
 
     def _sent(self, manifest: Manifest, key: Key, *, dry_run: bool, existed: bool) -> Object:
         """The live object; it is deleted and created again if the deployer does that for a rejected
