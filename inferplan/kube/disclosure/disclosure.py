@@ -175,10 +175,7 @@ def _walk(value: Any, before: Any, at: _Context) -> Any:
         if at.depth > _DEEPEST:
             return placeholder(len(value))
         text = _bytes_of(value) if before is MISSING or before == value else None
-        # 1 is equal to True, so a value that is equal need not be the same.
-        if text is not None and (before is MISSING or _bytes_of(before) == text):
-            return _copied(text, at)
-        return _parts(value, before, at)
+        return _parts(value, before, at) if text is None else _copied(text, at)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if (
         is_number
