@@ -3,15 +3,14 @@
 import json
 from collections.abc import Mapping
 
+from inferplan.components.gateway.consumer_spec import BUDGETS_SERVICE
 from inferplan.components.kubernetes import core
 from inferplan.components.pod_parts import container_security, environment
 from inferplan.images.catalogue import default_image
 from inferplan.kube.names import EPHEMERAL_STORAGE
 
-NAME = "token-budgets"
-"""The Service by which model servers and gateway pods find all gateway pods."""
 PORT = 8090
-SERVICE = f"{NAME}:{PORT}"
+SERVICE = f"{BUDGETS_SERVICE}:{PORT}"
 PROGRAM = "budgets.py"
 FOLDER = "/budgets"
 _SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod's own, not the node's directory

@@ -15,6 +15,8 @@ from inferplan.components.gateway.memory import CALLS, share
 from inferplan.components.spec import Spec, duplicates, rule
 from inferplan.kube.facts import ConsumerFacts
 
+BUDGETS_SERVICE = "token-budgets"
+"""The Service by which model servers and gateway pods find all gateway pods."""
 KeyVersion = Annotated[int, Field(strict=True, ge=1, le=999_999)]
 
 

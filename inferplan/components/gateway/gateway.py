@@ -13,7 +13,7 @@ import pulumi
 from inferplan.components.balancers import CONTROLLER, LoadBalancing
 from inferplan.components.gateway import budget_pods
 from inferplan.components.gateway.api_keys import ApiKeys
-from inferplan.components.gateway.consumer_spec import ConsumerSpec, token_budgets
+from inferplan.components.gateway.consumer_spec import BUDGETS_SERVICE, ConsumerSpec, token_budgets
 from inferplan.components.gateway.exposure import SERVICE_PORT, expose
 from inferplan.components.gateway.exposure_spec import GRPC_PORT as SERVICE_GRPC_PORT
 from inferplan.components.gateway.proxy import payload, proxy_config
@@ -131,9 +131,9 @@ class Gateway(pulumi.ComponentResource):
         service = core.Service(name, metadata=metadata, spec=_service(grpc=grpc), opts=child)
         if budgets:
             core.Service(
-                budget_pods.NAME,
+                BUDGETS_SERVICE,
                 metadata=meta.ObjectMetaArgsDict(
-                    name=budget_pods.NAME, namespace=namespace, labels=labels(COMPONENT, name)
+                    name=BUDGETS_SERVICE, namespace=namespace, labels=labels(COMPONENT, name)
                 ),
                 spec=budget_pods.service(GATEWAY_PODS),
                 opts=child,

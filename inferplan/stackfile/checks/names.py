@@ -4,8 +4,7 @@ create.
 
 from collections.abc import Iterator
 
-from inferplan.components.gateway.budget_pods import NAME
-from inferplan.components.gateway.consumer_spec import token_budgets
+from inferplan.components.gateway.consumer_spec import BUDGETS_SERVICE, token_budgets
 from inferplan.components.gateway.keys import (
     PROXY_EDGES,
     consumer_secret,
@@ -92,7 +91,7 @@ def _reserved(settings: StackSettings) -> Iterator[tuple[str, str]]:
     """Yield each name that no model may have, and the object that has it."""
     yield from _RESERVED.items()
     if token_budgets(settings.consumers):
-        yield NAME, "the Service of token budgets"
+        yield BUDGETS_SERVICE, "the Service of token budgets"
     for name, model in settings.models.items():
         for ending in model.operator_services:
             yield f"{name}-{ending}", f"a Service that an operator creates for {name}"
