@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 
 from inferplan.components.gateway.consumer_spec import BUDGETS_SERVICE
+from inferplan.components.gateway.proxy import ProxyLayout
 from inferplan.components.kubernetes import core
 from inferplan.components.pod_parts import container_security, environment
 from inferplan.images.catalogue import default_image
@@ -12,7 +13,7 @@ from inferplan.kube.names import EPHEMERAL_STORAGE
 PORT = 8090
 SERVICE = f"{BUDGETS_SERVICE}:{PORT}"
 PROGRAM = "budgets.py"
-FOLDER = "/budgets"
+FOLDER = ProxyLayout.budgets
 _SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod's own, not the node's directory
 
 

@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 from inferplan.components.balancers import LONGEST_IDLE_SECONDS
 from inferplan.components.gateway import answers, keys, memory, routes
-from inferplan.components.gateway.budget_pods import FOLDER
 from inferplan.components.gateway.consumer_spec import (
     ConsumerSpec,
     connection_limits,
@@ -75,7 +74,7 @@ class ProxyLayout:
     error_log: str = "stderr"
     workers: int = memory.WORKERS
     scripts: str = "/etc/gateway"
-    budgets: str = FOLDER
+    budgets: str = "/budgets"
     js_module: str = "modules/ngx_http_js_module.so"
 
 
