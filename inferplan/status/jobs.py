@@ -192,14 +192,16 @@ def job_state(
     running = next((pod for pod in pods if pod.get("status", {}).get("phase") == "Running"), None)
     if running is not None:
         return "copying", last_line(running["metadata"]["name"]) or _earlier(
-            status, message
+            status, pods, message
         ) or "no line in its log yet"
     reason = next((each for pod in pods if (each := waiting_reason(pod, "waits for a node"))), "")
-    return "waiting", reason or _earlier(status, message) or "its pod has not started yet"
+    return "waiting", reason or _earlier(status, pods, message) or "its pod has not started yet"
 
 
-def _earlier(status: Mapping[str, Any], message: str) -> str:
-    failed = status.get("failed", 0)
+def _earlier(status: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], message: str) -> str:
+    # The controller counts a pod that failed some seconds later.
+    ended = sum(each.get("status", {}).get("phase") == "Failed" for each in pods)
+    failed = max(status.get("failed", 0), ended)
     return f"try {failed + 1}; message of the last one: {message}" if failed and message else ""
 
 

@@ -110,12 +110,13 @@ def test_a_running_job_shows_the_newest_line_of_its_log(row):
     assert (found.state, found.detail) == ("copying", line)
 
 
-def test_a_second_try_says_what_the_first_one_said(row):
+@pytest.mark.parametrize("counted", [0, 1])
+def test_a_second_try_says_what_the_first_one_said(row, counted):
     pods = [
         pod("Failed", message="the source did not answer"),
         pod("Pending", name="p2", made="2026-11-20T11:00:00Z"),
     ]
-    found = row([job(active=1, failed=1)], pods)
+    found = row([job(active=1, failed=counted)], pods)
     assert (found.state, found.detail) == (
         "waiting",
         "try 2; message of the last one: the source did not answer",
