@@ -499,3 +499,18 @@ def test_every_exception_from_a_check_says_why_on_its_line():
         if mark.search(line) and not reasoned.search(line) and "mark = " not in line
     ]
     assert silent == []
+
+
+def test_files_and_functions_are_short():
+    """A reader sees a file in five screens and a function in one: 350 and 70 lines."""
+    files, functions = [], []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.read_text(encoding="utf-8").count("\n") > 350:
+            files.append(path.name)
+        functions += [
+            node.name
+            for node in nodes(path)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and (node.end_lineno or 0) - node.lineno >= 70
+        ]
+    assert (files, functions) == ([], [])

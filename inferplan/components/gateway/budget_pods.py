@@ -3,9 +3,11 @@
 import json
 from collections.abc import Mapping
 
+import pulumi
+
 from inferplan.components.gateway.consumer_spec import BUDGETS_SERVICE
 from inferplan.components.gateway.proxy import ProxyLayout
-from inferplan.components.kubernetes import core
+from inferplan.components.kubernetes import core, meta
 from inferplan.components.pod_parts import container_security, environment
 from inferplan.images.catalogue import default_image
 from inferplan.kube.names import EPHEMERAL_STORAGE
@@ -65,15 +67,18 @@ def volume() -> core.VolumeArgsDict:
     return core.VolumeArgsDict(name="budgets", empty_dir=marks)
 
 
-def service(chosen: Mapping[str, str]) -> core.ServiceSpecArgsDict:
-    """Return a Service whose name has the addresses of all pods, also of those that start."""
+def declare_service(
+    metadata: meta.ObjectMetaArgsDict, chosen: Mapping[str, str], opts: pulumi.ResourceOptions
+) -> None:
+    """Declare a Service whose name has the addresses of all pods, also of those that start."""
     port = core.ServicePortArgsDict(
         name="budgets", port=PORT, target_port="budgets", protocol="TCP", app_protocol="http"
     )
-    return core.ServiceSpecArgsDict(
+    spec = core.ServiceSpecArgsDict(
         type="ClusterIP",
         cluster_ip="None",
         publish_not_ready_addresses=True,
         selector=dict(chosen),
         ports=[port],
     )
+    core.Service(BUDGETS_SERVICE, metadata=metadata, spec=spec, opts=opts)

@@ -130,14 +130,7 @@ class Gateway(pulumi.ComponentResource):
         pods_ready = apps.Deployment(name, metadata=metadata, spec=proxy, opts=rollout)
         service = core.Service(name, metadata=metadata, spec=_service(grpc=grpc), opts=child)
         if budgets:
-            core.Service(
-                BUDGETS_SERVICE,
-                metadata=meta.ObjectMetaArgsDict(
-                    name=BUDGETS_SERVICE, namespace=namespace, labels=labels(COMPONENT, name)
-                ),
-                spec=budget_pods.service(GATEWAY_PODS),
-                opts=child,
-            )
+            budget_pods.declare_service({**metadata, "name": BUDGETS_SERVICE}, GATEWAY_PODS, child)
         self.ready = (pods_ready, service)
         networking.NetworkPolicy(
             name,
