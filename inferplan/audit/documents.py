@@ -244,7 +244,7 @@ class _Builder:
             if isinstance(opening, yaml.CollectionStartEvent):
                 raise _Rejected(
                     opening,
-                    "A key is a list or a mapping. Write a name, and quote values that contain '{'.",
+                    "This key is a list or a mapping. Write a text, and quote values that contain '{'.",
                 )
             key = self._value(opening, depth)
             text = opening.value if isinstance(opening, yaml.ScalarEvent) else str(key)

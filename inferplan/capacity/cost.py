@@ -222,7 +222,7 @@ def _pool_line(
         price * prices.hours * (1 + fee) + disk for price in (min(hourly), hourly[0], max(hourly))
     )
     dearest += highest_disk - disk
-    # The price of spot is that of the instance: the disk and the fee cost the same.
+    # A spot price is that of the instance alone: the disk and the fee cost the same.
     lowest = cheapest
     if "SPOT" in ways:
         least_spot = min(hourly) * prices.spot_lowest if spot is None else spot

@@ -26,8 +26,8 @@ _CREDENTIALS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# Cheap words, one of which every credential above holds: most text has none, and the long pattern
-# is slow.
+# Every credential above contains one of these words. Most text has none of them, and they are
+# quicker to search for than the long pattern.
 _HINTS = (
     "AKIA",
     "ASIA",

@@ -2,7 +2,7 @@
 a person, never by a plan or a report.
 
 Run as `python -m inferplan.hardware.refresh_prices` with AWS credentials that allow
-`pricing:GetProducts`, and boto3 installed; then set `date` in `data/prices.toml`. Shapes stay as
+`pricing:GetProducts`, and boto3 installed; then set `date` in `prices.toml`. Shapes stay as
 they are: only prices are asked for.
 """
 

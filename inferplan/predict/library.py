@@ -23,7 +23,7 @@ MEASURE = (
     "Measure it: add it to inferplan:benchmark and keep the result (inferplan docs prediction)"
 )
 INSTALL = "Install inferplan's wheel with the extra predict: inferplan docs installing"
-# Endings and beginnings of names of the same layers: instruction tuning changes no size.
+# Prefixes and suffixes of model names that change no layer, such as those of instruction tuning.
 _SAME_LAYERS = re.compile(r"^meta-|-(instruct|it|chat|base|hf)(?=-|$)")
 
 # Endings of names of quantized copies, whose layers are those of the model without them.

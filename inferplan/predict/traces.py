@@ -50,8 +50,8 @@ def read_trace(path: Path, shown: str) -> Trace:
             rows = list(_rows(file, shown))
     except (OSError, UnicodeDecodeError) as error:
         raise TraceError(
-            f"{shown} cannot be read: {error}. Name a file below the project's folder in"
-            " traffic.trace"
+            f"{shown} cannot be read: {error}. Set traffic.trace to a file below the"
+            " project's folder"
         ) from None
     if len(rows) < 2:
         raise TraceError(

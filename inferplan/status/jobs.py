@@ -199,7 +199,7 @@ def job_state(
 
 
 def _earlier(status: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], message: str) -> str:
-    # The controller counts a pod that failed some seconds later.
+    # The controller counts a failed pod only some seconds later.
     ended = sum(each.get("status", {}).get("phase") == "Failed" for each in pods)
     failed = max(status.get("failed", 0), ended)
     return f"try {failed + 1}; message of the last one: {message}" if failed and message else ""

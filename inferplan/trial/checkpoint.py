@@ -220,7 +220,7 @@ def small_copy(checkpoint: Checkpoint, folder: Path) -> list[str]:
         _fewer_layers(part, changes)
         if _bytes(part) > _LARGE_BYTES:
             _narrow(part, changes)
-    # No kernel for a CPU reads most quantized weights, and generated ones need none.
+    # CPUs have no kernels for most quantized weights, and generated weights need no quantization.
     if config.pop("quantization_config", None):
         changes.append("no quantization")
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")

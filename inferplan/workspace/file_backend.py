@@ -16,7 +16,7 @@ import yaml
 
 from inferplan.kube.paths import mapping
 
-# Of a checkpoint whose fields are those of an exported deployment.
+# The version of checkpoints whose fields are those of an exported deployment.
 _VERSION = 3
 
 

@@ -281,7 +281,7 @@ def words(path: Path) -> Iterator[str]:
 
 def test_a_cloud_is_known_by_its_folder_and_the_unions_alone():
     """Adding a cloud adds a folder, and its types to the unions of `platforms/spec.py`,
-    `platforms/balancers.py` and `storage/spec.py`.
+    `balancers.py` and `stores.py`.
     """
     known = {
         str(path.relative_to(PACKAGE))

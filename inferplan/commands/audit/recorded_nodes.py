@@ -1,5 +1,5 @@
-"""Records the nodes of a cluster for audits. It needs permission to list nodes; with the load of
-others pods, and with devices slices and classes.
+"""Records the nodes of a cluster for audits. It needs permission to list nodes, for the
+load of others also pods, and for devices also slices and classes.
 """
 
 from collections.abc import Collection

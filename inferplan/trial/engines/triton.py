@@ -275,8 +275,8 @@ def _server(program: str, folder: Path) -> _Server:
     if home is None:
         if path.name != "tritonserver":
             raise RequestError(
-                f"{path} is neither tritonserver nor a program of an environment with"
-                " nvidia-pytriton. Name one of them in INFERPLAN_CPU_SERVER"
+                f"{path} is neither tritonserver nor a program of an environment that has"
+                " nvidia-pytriton. Set INFERPLAN_CPU_SERVER to the path of one of them"
             )
         libraries = os.environ.get("LD_LIBRARY_PATH", "")
         return _Server(str(path), {**kept, "LD_LIBRARY_PATH": libraries}, [])

@@ -15,13 +15,13 @@ def messages() -> ModuleType:
     """
     package = find_spec("tritonclient")
     if package is None or not package.submodule_search_locations:
-        raise ImportError("tritonclient is not installed. Run make setup.")
+        raise ImportError("tritonclient is not installed. Install inferplan with its dependencies.")
     # By path: importing the package would import grpc's generated services with it, which need
     # grpc's own version.
     path = Path(next(iter(package.submodule_search_locations))) / "grpc" / "model_config_pb2.py"
     spec = spec_from_file_location("inferplan_triton_model_config", path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} cannot be loaded. Run make setup.")
+        raise ImportError(f"{path} cannot be loaded. Install tritonclient again.")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
