@@ -66,7 +66,9 @@ def test_an_interpreter_without_the_engine_is_no_finding(said, weights):
 
 def test_a_program_without_triton_is_no_finding(said, weights):
     text = said(str(ROOT / "docs/engines/Pulumi.triton.yaml"), "writer", weights)
-    assert "is neither tritonserver nor a program of an environment with nvidia-pytriton" in text
+    assert (
+        "is neither tritonserver nor a program of an environment that has nvidia-pytriton" in text
+    )
 
 
 def test_a_request_that_is_none_is_named(said, weights, tmp_path):
