@@ -1,5 +1,5 @@
-"""Objects of the audit's own, apart from those of the change: in a namespace for trials, and empty copies
-of nodes.
+"""Objects that the audit adds to those of the change: trials in a namespace of their own, and empty
+copies of nodes.
 """
 
 import contextlib

@@ -107,7 +107,7 @@ def _changed(devices: Object, path: Path, values: Object) -> Object:
 def _met(
     session: Session, nodes: Sequence[Object], pod: Object, several: list[Object], limit: float
 ) -> list[bool]:
-    """True for each claim of `several` that an empty node meets, each tried on nodes of its own."""
+    """For each claim of `several`, true if an empty node meets it. Each has its own copies of nodes."""
     session.put(inside("v1", "Namespace", _NAME, "", {}))
     pods, made = [], []
     for index, devices in enumerate(several):
@@ -145,8 +145,8 @@ def _pod(pod: Object, name: str) -> Object:
 
 
 def _kinds(nodes: Sequence[Object]) -> list[Object]:
-    """One of each several nodes that differ by their names only, with its devices: a claim is
-    allocated on one node.
+    """One node of each group that differs in names alone, with its devices: a claim is allocated on
+    one node.
     """
     slices: dict[str, list[Object]] = {}
     for each in (each for each in nodes if each["kind"] == "ResourceSlice"):

@@ -253,7 +253,8 @@ def _removed(change: Change) -> Iterator[Finding]:
     for parent in (each for each in new.deleted.values() if each.kind in _HOLDERS):
         for key, manifest in new.declared.items():
             if _holds(parent, key, manifest):
-                words = f"its {_HOLDERS[parent.kind]} is no longer declared, so the deployer deletes both"
+                holder = _HOLDERS[parent.kind]
+                words = f"its {holder} is no longer declared, so the deployer deletes both"
                 yield finding("gone", key, "", words, manifest)
     for key, reason in new.stuck.items():
         manifest = new.deleted.get(key) or new.declared.get(key) or change.old.manifests.get(key)

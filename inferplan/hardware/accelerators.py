@@ -123,7 +123,8 @@ class Accelerator:
 
     `hugepages_2mi_bytes` is the default request of a pod per accelerator; `runtime_class` is None
     if the vendor's runtime is the node's default. `compute` is the CUDA compute capability, None
-    for other vendors. `sharers` containers may have it at a time. `source` and `read` (year-month) name the origin of the row.
+    for other vendors. `sharers` containers may have it at a time. `source` and `read` (year-month)
+    name the origin of the row.
     """
 
     name: str

@@ -79,6 +79,13 @@ RESOURCE_VENDORS = {
 }
 MIG_PREFIX = "nvidia.com/mig-"
 """Start of the names of NVIDIA's slices, such as `nvidia.com/mig-1g.10gb`."""
+SYSTEM_FOLDERS = frozenset(
+    [
+        *("bin", "boot", "dev", "etc", "home", "lib", "lib64"),
+        *("proc", "root", "run", "sbin", "sys", "tmp", "usr"),
+    ]
+)
+"""Folders of the root with files of the operating system, or of its users."""
 
 
 def vendor_of(resource: str) -> str:

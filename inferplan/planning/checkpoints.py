@@ -16,7 +16,7 @@ _LENGTHS = {
     "context_length": "contextLength",
     "max_seq_len": "maxSeqLen",
 }
-_HUB = "https://huggingface.co"
+_HUB = HubStoreSpec.model_fields["endpoint"].default
 # Repositories whose terms an account accepts before it reads their files (pages of the models,
 # 2026-11).
 _GATED = re.compile(

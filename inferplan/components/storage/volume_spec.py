@@ -15,6 +15,7 @@ from inferplan.components.naming import bounded, content_key
 from inferplan.components.sources import VolumeClaim
 from inferplan.components.spec import Bytes, DnsLabel, DnsName
 from inferplan.components.storage.fields import Store
+from inferplan.kube.names import SYSTEM_FOLDERS
 
 # EFS user guide, "Mounting without the EFS mount helper", read 2026-11. With `hard` a reader waits
 # instead of getting an I/O error in the middle of a model; `noresvport` lets the client reconnect
@@ -28,24 +29,7 @@ RECOMMENDED_MOUNT_OPTIONS = (
     "retrans=2",
     "noresvport",
 )
-# System directories: a volume there would expose files of other pods, the kubelet or the operating
-# system.
-_SYSTEM = (
-    "bin",
-    "boot",
-    "dev",
-    "etc",
-    "home",
-    "lib",
-    "lib64",
-    "proc",
-    "root",
-    "run",
-    "sbin",
-    "sys",
-    "tmp",
-    "usr",
-)
+# A volume in these or in system folders would expose files of other pods, the kubelet or the system.
 _KUBELET = ("/var/lib/kubelet", "/var/lib/containerd", "/var/log", "/var/run")
 
 
@@ -59,7 +43,7 @@ def _model_directory(path: str) -> str:
     clean = "/" + "/".join(parts)
     if (
         len(parts) < 2
-        or parts[0] in _SYSTEM
+        or parts[0] in SYSTEM_FOLDERS
         or any(clean == each or clean.startswith(f"{each}/") for each in _KUBELET)
     ):
         # The kubelet changes the group of the whole directory to the Job's, so it must contain

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from posixpath import normpath
 
+from inferplan.kube.names import SYSTEM_FOLDERS
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.rule import (
     Parameters,
@@ -45,28 +46,8 @@ DEVELOPMENT_OPTIONS = re.compile(
     "|cloudflared?(-\\w+)*|(use-)?(local)?tunnel)"
 )
 MEDIA = "--allowed-local-media-path"
-SYSTEM_FOLDERS = frozenset(
-    [
-        "bin",
-        "boot",
-        "dev",
-        "etc",
-        "home",
-        "lib",
-        "lib64",
-        "mnt",
-        "opt",
-        "proc",
-        "root",
-        "run",
-        "sbin",
-        "srv",
-        "sys",
-        "tmp",
-        "usr",
-        "var",
-    ]
-)
+# Of the image and of mounts.
+OTHER_FOLDERS = frozenset(["mnt", "opt", "srv", "var"])
 # Folders that the pod can write although no volume is mounted there.
 WRITABLE = tuple(f"/{each}/" for each in ("tmp", "var/tmp", "dev/shm", "run", "proc"))
 SEARCH_PATHS = ("PYTHONPATH", "LD_LIBRARY_PATH")
@@ -161,7 +142,7 @@ def _is_narrow(path: str) -> bool:
     """True for a folder inside a folder that is not one of the system."""
     match normpath(path).split("/"):
         case ["", first, _, *_]:
-            return first not in SYSTEM_FOLDERS
+            return first not in SYSTEM_FOLDERS | OTHER_FOLDERS
     return False
 
 

@@ -1,5 +1,5 @@
-"""The traces of a real node on this machine outside its cluster's directory: a control group in each
-hierarchy, and a folder of sockets.
+"""The traces of a real node outside its cluster's directory: a control group in each hierarchy, and a
+folder of sockets.
 """
 
 import hashlib

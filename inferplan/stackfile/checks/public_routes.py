@@ -83,7 +83,7 @@ def _adapters(settings: StackSettings, taken: dict[str, KeyPath]) -> Iterator[Sp
 
 
 def _named_once(settings: StackSettings, name: str) -> Iterator[SpecError]:
-    """Yield an error if /v1 cannot find model `name` by a name of its own."""
+    """Yield an error if no name at /v1 is that of model `name` alone."""
     endpoints = [
         engine_of(model).endpoint(each, model, server_key_ref(each))
         for each, model in settings.called_models.items()
