@@ -7,7 +7,9 @@
 PYTHON ?= python3
 STACK ?= $(if $(NODE),docs/real-node/Pulumi.cpu.yaml,local)
 # real: a node with a kubelet, on which a real model answers (Linux and root; docs/rehearsal.md)
-NODE ?=
+NODE ?= $(if $(MODEL),real)
+# A folder with the files of a model, which answers instead of the tiny generated one
+MODEL ?=
 # pulumi, rehearsal, or auto: the Pulumi CLI if it is installed
 ENGINE ?= auto
 INFERPLAN := .venv/bin/inferplan
@@ -25,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 up: setup
 	@PYTHON=$(PYTHON) ./setup.sh $(if $(NODE),--node,--nginx)
-	@$(INFERPLAN) up $(STACK) --engine $(ENGINE) $(if $(NODE),--node $(NODE))
+	@$(INFERPLAN) up $(STACK) --engine $(ENGINE) $(if $(NODE),--node $(NODE)) $(if $(MODEL),--real 'tiny=$(MODEL)')
 	@PATH="$$PATH:/usr/sbin:/sbin"; test -n "$(NODE)" || command -v nginx >/dev/null || { echo "no model answered: install nginx, then run make up again" >&2; exit 1; }
 
 down: setup

@@ -73,7 +73,7 @@ if ! .venv/bin/python -c "import aiconfigurator_core" 2>/dev/null && .venv/bin/p
     .venv/bin/uv --quiet pip install --python .venv/bin/python --require-hashes -r requirements-predict.lock ||
         fail "check the network and the package index, then run it again"
 fi
-missing=$(for pair in nginx:nginx-light rclone:rclone curl:curl chromium:chromium wrk:wrk promtool:prometheus debootstrap:debootstrap; do
+missing=$(for pair in nginx:nginx-light rclone:rclone curl:curl chromium:chromium wrk:wrk promtool:prometheus debootstrap:debootstrap docker-registry:docker-registry; do
     command -v "${pair%:*}" >/dev/null || echo "${pair#*:}"
 done)
 # tritonserver's Python backend loads the interpreter as a library.

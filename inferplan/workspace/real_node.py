@@ -16,7 +16,13 @@ from inferplan.kube.quantity import millicores_of
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.pulumi_engine.values import reveal
 from inferplan.rehearsal.node import tiny_model
-from inferplan.rehearsal.node.images import is_stub, reason_against, recipe_of, recipes_of
+from inferplan.rehearsal.node.images import (
+    has_stub,
+    is_pulled,
+    reason_against,
+    recipe_of,
+    recipes_of,
+)
 from inferplan.workspace.simulated_nodes import volume_of
 from inferplan.workspace.workspace import Workspace
 
@@ -45,9 +51,12 @@ class RealNode:
 
     def notes(self, workspace: Workspace) -> Iterator[str]:
         """Say which pods are real, and what answers for each model."""
-        lacking = sorted(each for each in self.images if recipe_of(each) is None)
+        made = [each for each in self.images if not is_pulled(each)]
+        lacking = sorted(each for each in made if recipe_of(each) is None)
+        is_debian = any(recipe_of(each) == "nginx" for each in made)
+        place = ": nginx of Debian in place of the image" if is_debian else ""
         yield (
-            "the gateway's pods are real: nginx of Debian in place of the image"
+            f"the gateway's pods are real{place}"
             if workspace.settings.gateway
             else "no gateway runs"
         )
@@ -144,13 +153,7 @@ def real_node(workspace: Workspace, recording: Recording) -> RealNode:
             )
             return RealNode(
                 images=tuple(sorted(images | _unplaced(pods))),
-                stubs=tuple(
-                    sorted(
-                        image
-                        for image in images
-                        if (recipe := recipe_of(image)) is not None and is_stub(recipe)
-                    )
-                ),
+                stubs=tuple(sorted(filter(has_stub, images))),
                 labels=dict(target.node_selector),
                 accelerators=accelerators,
                 pool=name,

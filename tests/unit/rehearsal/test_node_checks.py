@@ -13,6 +13,7 @@ import pytest
 from inferplan.commands.main import run
 from inferplan.documents.files import disk_faults
 from inferplan.errors import DiskFullError
+from inferplan.images.catalogue import default_image
 from inferplan.progress import silent
 from inferplan.rehearsal.node import images
 from inferplan.rehearsal.node import machine as rules
@@ -104,8 +105,11 @@ def test_a_full_disk_of_images_is_named_with_its_place(monkeypatch, tmp_path):
     text = "ctr: failed to extract layer: write /usr/bin/mesg: no space left on device: unknown"
     full = SimpleNamespace(returncode=1, stderr=text)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: full)
-    monkeypatch.setattr(images, "archives", lambda *_: [("image", tmp_path / "a.tar")])
-    with pytest.raises(DiskFullError) as error, disk_faults(tmp_path):
-        images.import_images(tmp_path / "socket", ["image"], tmp_path / "images.json", silent)
-    assert f"no space left on the disk that holds {tmp_path}" in str(error.value)
-    assert not (tmp_path / "images.json").exists()
+    pause = default_image("pause")
+    # From an archive, and from a registry.
+    for is_pulled in (False, True):
+        monkeypatch.setattr(images, "is_pulled", lambda _, is_pulled=is_pulled: is_pulled)
+        with pytest.raises(DiskFullError) as error, disk_faults(tmp_path):
+            images.import_images(tmp_path / "socket", [pause], tmp_path / "images.json", silent)
+        assert f"no space left on the disk that holds {tmp_path}" in str(error.value)
+        assert not (tmp_path / "images.json").exists()
