@@ -152,6 +152,10 @@ class S3StoreSpec(RemoteStoreSpec):
         return f"s3://{self.bucket}/{self.prefix}".rstrip("/") + at
 
     @property
+    def called_url(self) -> str:
+        return self.endpoint or "https://s3.amazonaws.com"
+
+    @property
     def reader_variables(self) -> tuple[str, ...]:
         return () if self.ca_bundle is None else ("AWS_CA_BUNDLE",)
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from inferplan.components.storage.web_spec import HubStoreSpec
 from inferplan.stackfile.stack import StackSettings
 
 _LENGTHS = {
@@ -16,12 +15,6 @@ _LENGTHS = {
     "context_length": "contextLength",
     "max_seq_len": "maxSeqLen",
 }
-_HUB = HubStoreSpec.model_fields["endpoint"].default
-# Repositories whose terms an account accepts before it reads their files (pages of the models,
-# 2026-11).
-_GATED = re.compile(
-    r"meta-llama/.*|google/(code|med|pali|shield|t5)?gemma.*|CohereLabs/.*|bigcode/starcoder.*"
-)
 _GGUF = re.compile(r"(?i)(.*[^a-z])?gguf([^a-z].*)?")
 
 
@@ -43,10 +36,8 @@ def contradictions(settings: StackSettings) -> Iterator[str]:
             )
         if (
             weights is not None
-            and isinstance(store := settings.storage.get(weights.store), HubStoreSpec)
-            and store.credentials is None
-            and store.endpoint == _HUB
-            and _GATED.fullmatch(path)
+            and (store := settings.storage.get(weights.store)) is not None
+            and store.is_closed(path)
         ):
             yield (
                 f"models.{name}.weights.path: {path} is gated, and the store {weights.store} has no"

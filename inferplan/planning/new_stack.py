@@ -15,7 +15,7 @@ from pathlib import Path
 from inferplan.documents.errors import InvalidStack, KeyPath, dotted, shown
 from inferplan.documents.yaml_edit import replace_scalar
 from inferplan.documents.yaml_tree import MapNode, read_tree, to_data, walk
-from inferplan.errors import ClusterError, RequestError
+from inferplan.errors import RequestError
 from inferplan.planning.copied_names import (
     Rename,
     cluster_rename,
@@ -28,10 +28,8 @@ from inferplan.pulumi_engine.secrets import (
     SecretsError,
     belongs_to_passphrase,
     new_salt,
-    passphrase_of,
     unlock,
 )
-from inferplan.rehearsal.cluster.record import cluster_directory
 from inferplan.stackfile.encrypted import ciphertext
 from inferplan.stackfile.imported_keys import SECTION, mask_keys
 from inferplan.stackfile.public_examples import lines
@@ -40,16 +38,6 @@ from inferplan.stackfile.settings import validate
 from inferplan.stackfile.stack import StackSettings
 from inferplan.workspace.files import create
 from inferplan.workspace.project import project_root, short_path, stack_file, stack_name
-
-__all__ = [
-    "EXAMPLE_PASSPHRASE",
-    "ClusterError",
-    "Draft",
-    "NewStack",
-    "cluster_directory",
-    "draft_stack",
-    "passphrase_of",
-]
 
 SEED = f"{PROJECT}:apiKeySeed"
 SEED_BYTES = 32

@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 from inferplan.kube.marks import SECRET, SIGNATURE, UNKNOWN_TEXT
 from inferplan.kube.paths import mapping
 from inferplan.planning.violation_formats import PACK, policy_events, read_rule
-from inferplan.policies.engine.evaluate import State
 from inferplan.policies.engine.fields import UNKNOWN, Field, UnseenFieldError
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
 from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.policies.engine.rule import State
 from inferplan.policies.engine.settings import Settings, SettingsError, today
 from inferplan.policies.engine.settings_reader import parse_settings
 from inferplan.pulumi_engine.reading.events import STACK_TYPE, PolicyEvent, name_of

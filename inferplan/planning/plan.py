@@ -17,7 +17,7 @@ from inferplan.kube.disclosure.disclosure import disclosed
 from inferplan.planning.kubernetes_upgrade import skipped_versions
 from inferplan.planning.notes import stack_notes
 from inferplan.pulumi_engine.plan.states import States, load, save, states_of
-from inferplan.pulumi_engine.plan.steps import Plan, Step, make_plan
+from inferplan.pulumi_engine.plan.steps import Plan, make_plan
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.pulumi_engine.values import Masked
 from inferplan.updating.downtime import (
@@ -36,16 +36,6 @@ from inferplan.workspace.project import (
 )
 from inferplan.workspace.revisions import checked_out, commit_of, stack_data
 from inferplan.workspace.workspace import Workspace
-
-__all__ = [
-    "Plan",
-    "StackPlan",
-    "Step",
-    "notes_before",
-    "plan_stack",
-    "read_baseline",
-    "refusal_events",
-]
 
 _SECONDS = 300
 _RUN = "from inferplan.commands.main import run; run()"

@@ -13,34 +13,18 @@ from inferplan.components.preheat.pod import program
 from inferplan.documents.errors import KeyPath, dotted
 from inferplan.errors import RequestError
 from inferplan.kube.paths import mapped, parse
-from inferplan.policies.engine.evaluate import Outcome, State
+from inferplan.policies.engine.evaluate import Outcome
 from inferplan.policies.engine.fields import UNKNOWN as UNREADABLE
 from inferplan.policies.engine.registry import all_rules
-from inferplan.policies.engine.report import Report, check_stack, expiry_message, missing_message
+from inferplan.policies.engine.report import Report, check_stack
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.settings import STATES, SettingsError, today
 from inferplan.policies.engine.settings_reader import read_settings
-from inferplan.policies.pages import listing, page
 from inferplan.pulumi_engine.recording import Recording, Registration
 from inferplan.pulumi_engine.values import UNKNOWN, reveal
 from inferplan.stackfile.reader import StackFile, read_stack, stack_path
 from inferplan.tables import table
 from inferplan.workspace.project import SETTINGS_FOLDERS
-
-__all__ = [
-    "Outcome",
-    "Report",
-    "State",
-    "all_rules",
-    "exemption_drafts",
-    "expiry_message",
-    "judge",
-    "listing",
-    "missing_message",
-    "page",
-    "settings_file",
-    "stack_of",
-]
 
 MOST_DRAFTS = 10
 # The section of the stack file that declares each folder of components.

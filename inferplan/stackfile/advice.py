@@ -171,14 +171,14 @@ def _weights(
             " size, for example size: 16Gi."
         )
         yield SpecError((*path, "size"), text)
-    if weights.revision is None and store.kind != "huggingface" and not store.is_volume:
+    if weights.revision is None and not store.pinned and not store.is_volume:
         text = (
             "Without a revision, a restart can load other files than those that were tested. Add"
             " revision: <version of the files>."
         )
         yield SpecError((*path, "revision"), text)
     if (
-        store.kind != "huggingface"
+        not store.pinned
         and weights.revision is not None
         and _SHORTENED_COMMIT.fullmatch(weights.revision)
     ):

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from inferplan.workspace.workspace import Recording, Workspace
+    from inferplan.pulumi_engine.recording import Recording
+    from inferplan.workspace.workspace import Workspace
 
 
 def _file(cluster: str) -> Path:

@@ -6,14 +6,11 @@ from typing import Any
 
 from inferplan.documents.errors import InvalidStack, dotted
 from inferplan.errors import OperationError
-from inferplan.stackfile.json_schema import stack_schema_text
 from inferplan.stackfile.public_examples import placeholders
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import advised, validate
 from inferplan.stackfile.stack import StackSettings
 from inferplan.workspace.project import project_root, short_path, stack_file
-
-__all__ = ["Check", "check_stack", "component_files", "stack_schema_text"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from inferplan.audit.documents import read_manifests
-from inferplan.commands.audit.audit import Audit, audit, findings
+from inferplan.commands.audit.audit import Audit, audit
 from inferplan.errors import RequestError
 from inferplan.rehearsal.cluster import clusters, delete, start
 from inferplan.rehearsal.cluster.operators import operator
@@ -27,6 +27,7 @@ from inferplan.rehearsal.cluster.processes import running
 from inferplan.rehearsal.cluster.record import cluster_directory
 from inferplan.rehearsal.toolchain.build import ensure_source
 from inferplan.rehearsal.toolchain.pins import CONTROL_PLANES, OPTIONAL
+from inferplan.review import findings
 from inferplan.review.rendering.html import render as as_html
 from inferplan.review.rendering.markdown import render as as_markdown
 from inferplan.review.report import as_json

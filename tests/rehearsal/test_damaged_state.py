@@ -149,7 +149,7 @@ def test_recover_after_an_interrupted_down_creates_nothing_without_consent(
 
 @pytest.mark.parametrize("name", ["SIGTERM", *in_full("SIGHUP")])
 def test_a_termination_ends_in_the_line_of_an_interrupt(tmp_path, name):
-    program = "import os, signal, sys; from inferplan.commands import main as m; from inferplan.commands.validate import schema; "
+    program = "import os, signal, sys; from inferplan.commands import main as m; from inferplan.commands.schema import command as schema; "
     program += f"schema.command = lambda: os.kill(os.getpid(), signal.{name}); m.run(['schema'])"
     command = [sys.executable, "-c", program]
     # Under nohup, the tests themselves ignore SIGHUP, and what they start inherits that.

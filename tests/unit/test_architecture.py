@@ -222,6 +222,7 @@ CLOUD = re.compile(
 CLOUD_ROOMS = (
     "components/platforms/aws/",
     "commands/doctor/aws/",
+    "commands/versions/",
     "policies/iam/",
     "policies/rules/",
 )

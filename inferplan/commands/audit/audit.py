@@ -29,15 +29,12 @@ from inferplan.documents.errors import InvalidStack
 from inferplan.errors import RequestError
 from inferplan.progress import Progress, silent
 from inferplan.rehearsal.cluster.operators import versions
-from inferplan.review import findings
 from inferplan.review.findings import Findings
 from inferplan.review.report import Report
 from inferplan.review.verdict import BLOCKED
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 from inferplan.workspace.simulated_nodes import stack_nodes
-
-__all__ = ["DEPLOYERS", "Audit", "audit", "findings", "read_nodes"]
 
 POLICIES = ("critical", "block", "advise")
 _NAMESPACE = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.secrets import veiled
-from inferplan.planning.policy_check import Report as PolicyReport
 from inferplan.planning.policy_check import stack_of
 from inferplan.planning.violation_formats import packs, policy_events, read_rule
-from inferplan.policies.engine.evaluate import State
+from inferplan.policies.engine.report import Report as PolicyReport
 from inferplan.policies.engine.report import check_stack
-from inferplan.policies.engine.rule import Level
+from inferplan.policies.engine.rule import Level, State
 from inferplan.policies.engine.settings import Settings, today
 from inferplan.pulumi_engine.plan.events import events_of
 from inferplan.pulumi_engine.plan.states import states_of

@@ -6,11 +6,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from inferplan.audit.deployers import DEPLOYERS
 from inferplan.commands.arguments import json_option
-from inferplan.commands.audit.audit import DEPLOYERS, Audit, audit, findings
+from inferplan.commands.audit.audit import Audit, audit
 from inferplan.commands.progress import ProgressView
 from inferplan.commands.screen import results, say, show_findings
 from inferplan.errors import RequestError
+from inferplan.review import findings
 from inferplan.review.rendering.html import render as as_html
 from inferplan.review.rendering.markdown import render as as_markdown
 from inferplan.review.report import as_json

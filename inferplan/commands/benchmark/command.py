@@ -9,8 +9,9 @@ from rich.table import Table
 
 from inferplan.commands.arguments import Context, Stack, json_option
 from inferplan.commands.screen import note, results, say, show, show_json
+from inferplan.components.benchmark.payload.compare import COLUMNS
 from inferplan.planning.speed import keep_profiles
-from inferplan.status.benchmark import COLUMNS, Measurement, read_benchmark
+from inferplan.status.benchmark import Measurement, read_benchmark
 from inferplan.workspace.workspace import open_workspace
 
 _BAR = 40

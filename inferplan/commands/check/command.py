@@ -15,18 +15,13 @@ from inferplan.commands.arguments import named_or_all
 from inferplan.commands.screen import into, note
 from inferplan.errors import RequestError
 from inferplan.planning.notes import egress_notes
-from inferplan.planning.policy_check import (
-    Outcome,
-    Report,
-    State,
-    all_rules,
-    expiry_message,
-    judge,
-    listing,
-    missing_message,
-    page,
-)
+from inferplan.planning.policy_check import judge
 from inferplan.planning.violation_formats import as_junit, as_sarif
+from inferplan.policies.engine.evaluate import Outcome
+from inferplan.policies.engine.registry import all_rules
+from inferplan.policies.engine.report import Report, expiry_message, missing_message
+from inferplan.policies.engine.rule import State
+from inferplan.policies.pages import listing, page
 from inferplan.workspace.files import write
 from inferplan.workspace.workspace import open_workspace
 

@@ -8,7 +8,6 @@ from http.client import HTTPException
 from typing import Any, Final
 
 from inferplan.commands.doctor.addons import check_network_policies, check_scaling
-from inferplan.commands.doctor.aws.versions import versions
 from inferplan.commands.doctor.cluster import ExaminedCluster, permission_aware
 from inferplan.commands.doctor.findings import Check, Finding, error, ok, run_checks, unknown
 from inferplan.commands.doctor.nodes import (
@@ -33,8 +32,6 @@ from inferplan.pulumi_engine.recording import Recording
 from inferplan.workspace.kubectl import Kubectl, proxy_socket, send
 from inferplan.workspace.live import Get, LiveCluster
 from inferplan.workspace.workspace import Workspace
-
-__all__ = ["CLUSTER_CHECKS", "boundary", "examine", "policy", "versions"]
 
 CLUSTER_CHECKS: Final[dict[str, Check[ExaminedCluster]]] = {
     "operators": check_operators,

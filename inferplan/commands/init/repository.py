@@ -25,11 +25,11 @@ from inferplan.kube.names import label_of
 from inferplan.kube.quantity import bytes_of
 from inferplan.planning.new_stack import SEED_BYTES
 from inferplan.pulumi_engine.secrets import EXAMPLE_PASSPHRASE, new_salt, passphrase_of
+from inferplan.stackfile.json_schema import stack_schema_text
 from inferplan.stackfile.reader import read_stack
 from inferplan.stackfile.settings import validate
 from inferplan.tables import table
 from inferplan.workspace.project import short_path
-from inferplan.workspace.validation import stack_schema_text
 
 _OFFERS = table("commands/init/places.toml")
 PLACES: dict[str, Any] = _OFFERS["places"]

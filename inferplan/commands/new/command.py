@@ -8,16 +8,10 @@ import typer
 
 from inferplan.commands.arguments import json_option
 from inferplan.commands.screen import show_json
-from inferplan.errors import RequestError
-from inferplan.planning.new_stack import (
-    EXAMPLE_PASSPHRASE,
-    ClusterError,
-    Draft,
-    NewStack,
-    cluster_directory,
-    draft_stack,
-    passphrase_of,
-)
+from inferplan.errors import ClusterError, RequestError
+from inferplan.planning.new_stack import Draft, NewStack, draft_stack
+from inferplan.pulumi_engine.secrets import EXAMPLE_PASSPHRASE, passphrase_of
+from inferplan.rehearsal.cluster.record import cluster_directory
 from inferplan.workspace.project import stack_name
 
 _VARIABLE = "PULUMI_CONFIG_PASSPHRASE"

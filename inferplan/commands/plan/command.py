@@ -20,9 +20,7 @@ from inferplan.planning.checkpoints import contradictions
 from inferplan.planning.notes import program_notes
 from inferplan.planning.plan import (
     Baseline,
-    Plan,
     StackPlan,
-    Step,
     notes_before,
     plan_stack,
     read_baseline,
@@ -30,6 +28,7 @@ from inferplan.planning.plan import (
 )
 from inferplan.planning.required_secrets import required_secrets
 from inferplan.planning.speed import check_memory, forecasts_of
+from inferplan.pulumi_engine.plan.steps import Plan, Step
 from inferplan.pulumi_engine.secrets import forget_passphrase
 from inferplan.workspace.files import write
 from inferplan.workspace.last_up import last_up

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from inferplan.commands.arguments import json_option
-from inferplan.commands.rehearse_change.rehearse_change import findings, rehearse_change
+from inferplan.commands.rehearse_change.rehearse_change import rehearse_change
 from inferplan.commands.screen import say, show_findings
+from inferplan.review import findings
 from inferplan.workspace.files import check_targets
 
 

@@ -35,6 +35,7 @@ from inferplan.errors import RequestError
 from inferplan.planning.notes import program_notes, stack_notes
 from inferplan.planning.policy_check import exemption_drafts, judge
 from inferplan.planning.required_secrets import missing_secrets, required_secrets
+from inferplan.pulumi_engine.recording import Recording
 from inferplan.rehearsal.node import machine
 from inferplan.status.status import stack_status
 from inferplan.updating.engine import Engine
@@ -49,7 +50,7 @@ from inferplan.updating.update import (
 from inferplan.updating.volumes import settle_volumes
 from inferplan.workspace.declared import declared_keys
 from inferplan.workspace.last_up import brought_up
-from inferplan.workspace.workspace import Recording, Workspace, open_workspace
+from inferplan.workspace.workspace import Workspace, open_workspace
 
 
 def command(  # noqa: PLR0913, PLR0917 - typer reads the options of a command off its parameters

@@ -18,6 +18,7 @@ from inferplan.commands.screen import note, say, show
 from inferplan.commands.status.command import show_status
 from inferplan.planning.notes import rehearsal_limits
 from inferplan.progress import Progress
+from inferplan.pulumi_engine.recording import Recording
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.rehearsal.cluster.karpenter import purchases
 from inferplan.rehearsal.node import node as real_nodes
@@ -46,10 +47,10 @@ from inferplan.workspace.live import LiveCluster
 from inferplan.workspace.project import short_path
 from inferplan.workspace.real_node import RealNode, place_files, places_of_files, real_node
 from inferplan.workspace.simulated_cluster import namespaces_of, own_cluster
-from inferplan.workspace.workspace import Recording, Workspace, export_of_make
+from inferplan.workspace.workspace import Workspace, export_of_make
 
 if TYPE_CHECKING:
-    from inferplan.workspace.workspace import Outcome
+    from inferplan.rehearsal.apply.run import Outcome
 
 
 def note_changes_by_hand(

@@ -44,6 +44,8 @@ class Store(Spec, ABC):
 
     copyable: ClassVar[bool] = True
     """True if a preheat can read the store."""
+    pinned: ClassVar[bool] = False
+    """True if a revision is demanded and always names the same files."""
     pulled: ClassVar[bool] = False
     """True if each node pulls the files to its own disk before a server starts there."""
 
@@ -96,6 +98,16 @@ class Store(Spec, ABC):
     def credentials_secret(self) -> str | None:
         """The existing Secret with the credentials of readers."""
         return None
+
+    @property
+    def called_url(self) -> str | None:
+        """The URL that servers without a preheat call; None if they mount the store."""
+        return None
+
+    def is_closed(self, path: str) -> bool:
+        """True if `path` opens only for an account, and the store has none."""
+        del path
+        return False
 
     @property
     def reader_variables(self) -> tuple[str, ...]:

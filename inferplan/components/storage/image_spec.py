@@ -52,6 +52,7 @@ class ImageStoreSpec(Store):
 
     is_volume: ClassVar[bool] = True
     copyable: ClassVar[bool] = False
+    pinned: ClassVar[bool] = True
     pulled: ClassVar[bool] = True
 
     @property

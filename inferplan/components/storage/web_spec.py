@@ -18,6 +18,11 @@ from inferplan.components.storage.fields import (
 )
 from inferplan.documents.errors import SpecError
 
+# Repositories whose terms an account accepts before it reads their files (pages of the models,
+# 2026-11).
+_GATED = re.compile(
+    r"meta-llama/.*|google/(code|med|pali|shield|t5)?gemma.*|CohereLabs/.*|bigcode/starcoder.*"
+)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -101,9 +106,14 @@ class HubStoreSpec(RemoteStoreSpec):
     """
 
     address_field: ClassVar[str] = "endpoint"
+    pinned: ClassVar[bool] = True
 
     def source(self) -> HubStore:
         return HubStore(endpoint=self.endpoint, **self.access)
+
+    def is_closed(self, path: str) -> bool:
+        is_public_hub = self.endpoint == type(self).model_fields["endpoint"].default
+        return is_public_hub and self.credentials is None and _GATED.fullmatch(path) is not None
 
     @property
     def location(self) -> str:

@@ -38,9 +38,10 @@ from inferplan.pulumi_engine.values import (
     without_secrets,
 )
 from inferplan.rehearsal.apply import claims
+from inferplan.rehearsal.apply.fields import Object
 from inferplan.rehearsal.apply.inventory import Inventory, is_applied
 from inferplan.rehearsal.apply.journal import ADOPTED, Entry, Journal
-from inferplan.rehearsal.apply.objects import Manner, Object, Objects, Result
+from inferplan.rehearsal.apply.objects import Manner, Objects, Result
 from inferplan.rehearsal.apply.operators import reconcile
 from inferplan.rehearsal.cluster.volumes import make_directory
 from inferplan.rehearsal.wait.object_events import Applied, Failed, Key, Ready, Skipped, Target

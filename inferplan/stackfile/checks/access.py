@@ -178,7 +178,7 @@ def _tokenizer(settings: StackSettings, spec: BenchmarkSpec) -> Iterator[SpecErr
     elif (
         model.preheat is None
         and (store := settings.storage.get(model.weights.store)) is not None
-        and store.kind == "s3"
+        and store.streamable
     ):
         problem = (
             f"The files of {spec.tokenizer} are in a bucket, but the tokenizer must be on a volume."

@@ -237,8 +237,8 @@ def _other_edges(
         if model.stored_files is not None and model.preheat is None
         else None
     )
-    if store is not None and store.kind == "s3":
-        match = _URL.match(getattr(store, "endpoint", None) or "https://s3.amazonaws.com")
+    if store is not None and store.called_url is not None:
+        match = _URL.match(store.called_url)
         if match is not None:
             yield (
                 match[2],

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from inferplan.kube.differences import Difference
 from inferplan.kube.field_owners import (
     NODE_TAINTS,
     Owner,
@@ -27,12 +28,7 @@ from inferplan.pulumi_engine.recording import PROVIDER_PREFIX, Recording, Regist
 from inferplan.pulumi_engine.values import reveal, with_unknown_from
 from inferplan.updating.drift.appeared import appeared
 from inferplan.updating.drift.cluster import ComparedCluster, DryRunRejected
-from inferplan.updating.drift.compare import (
-    Difference,
-    compare,
-    declared_differences,
-    declared_only,
-)
+from inferplan.updating.drift.compare import compare, declared_differences, declared_only
 from inferplan.updating.drift.finding import Drift, Finding, action_of, setting_of
 from inferplan.updating.drift.visible import variable_at, visible
 from inferplan.workspace.declared import registered_objects

@@ -7,7 +7,7 @@ import pytest
 from inferplan.audit.fleet import load_objects, node_objects, read_fleet
 from inferplan.audit.manifest import InputError
 from inferplan.audit.recorded import record
-from inferplan.commands.audit.recorded_nodes import record_nodes
+from inferplan.commands.nodes.recorded_nodes import record_nodes
 from inferplan.errors import OperationError
 from inferplan.workspace.kubectl import Kubectl
 

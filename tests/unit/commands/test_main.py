@@ -286,7 +286,7 @@ def test_an_interrupt_ends_in_one_line_whatever_it_became(number, raised):
     program = (
         "import os, sys\n"
         "from inferplan.commands import main\n"
-        "from inferplan.commands.validate import schema\n"
+        "from inferplan.commands.schema import command as schema\n"
         "def command():\n"
         f"    try: os.kill(os.getpid(), {number.value})\n"
         "    except BaseException:\n"

@@ -14,7 +14,7 @@ from botocore.validate import ParamValidator
 
 from inferplan.commands import main
 from inferplan.commands.doctor.aws import account
-from inferplan.commands.doctor.aws import versions as module
+from inferplan.commands.versions import newest as module
 from inferplan.workspace.workspace import open_workspace
 from tests.stacks.test_committed_stacks import ROOT
 

@@ -13,8 +13,11 @@ import yaml
 
 from inferplan.components.kubernetes import core
 from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
-from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
-from inferplan.components.platforms.aws.controller import NAMESPACE, Controller
+from inferplan.components.platforms.aws.cluster_handle import (
+    CONTROLLERS_NAMESPACE,
+    EksClusterHandle,
+)
+from inferplan.components.platforms.aws.controller import Controller
 from inferplan.components.platforms.aws.iam import Document, allow, document
 from inferplan.components.platforms.aws.node_pool import group_name
 from inferplan.components.platforms.aws.pool_spec import EksPool, node_groups
@@ -130,7 +133,7 @@ def _arguments(cluster: EksClusterFields, termination_seconds: int) -> list[str]
         # EKS tags the Auto Scaling groups of its node groups (EKS user guide, "Simplify node
         # lifecycle with managed node groups", read 2026-11).
         f"--node-group-auto-discovery=asg:tag={_TAG}/enabled,{_TAG}/{cluster.name}",
-        f"--namespace={NAMESPACE}",
+        f"--namespace={CONTROLLERS_NAMESPACE}",
         "--expander=priority,least-waste",
         "--balance-similar-node-groups",
         # Model servers have emptyDir volumes on every node.

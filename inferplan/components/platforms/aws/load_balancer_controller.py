@@ -23,8 +23,11 @@ from inferplan.components.kubernetes import admission, core, extensions, network
 from inferplan.components.naming import selector
 from inferplan.components.network import tcp
 from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
-from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
-from inferplan.components.platforms.aws.controller import NAMESPACE, Controller
+from inferplan.components.platforms.aws.cluster_handle import (
+    CONTROLLERS_NAMESPACE,
+    EksClusterHandle,
+)
+from inferplan.components.platforms.aws.controller import Controller
 from inferplan.components.platforms.aws.load_balancer_policy import controller_policy, vpc_policy
 from inferplan.components.platforms.aws.load_balancers import CONTROLLER
 from inferplan.components.platforms.aws.network import network_name
@@ -95,7 +98,7 @@ class LoadBalancerController(pulumi.ComponentResource):
         controller.grant()
         before += [_kind(*each, controller, child) for each in _KINDS]
         certificate = pulumi.Output.secret(seed).apply(
-            lambda text: webhook_certificate(text, f"{_WEBHOOK}.{NAMESPACE}.svc")
+            lambda text: webhook_certificate(text, f"{_WEBHOOK}.{CONTROLLERS_NAMESPACE}.svc")
         )
         secret = _tls_secret(certificate, controller, child)
         _admit_api_server(controller, child)
@@ -170,7 +173,11 @@ def _readiness_gates(ca: pulumi.Input[str]) -> admission.MutatingWebhookArgsDict
         "admission_review_versions": ["v1"],
         "client_config": {
             "ca_bundle": ca,
-            "service": {"name": _WEBHOOK, "namespace": NAMESPACE, "path": "/mutate-v1-pod"},
+            "service": {
+                "name": _WEBHOOK,
+                "namespace": CONTROLLERS_NAMESPACE,
+                "path": "/mutate-v1-pod",
+            },
         },
         "failure_policy": "Ignore",
         "timeout_seconds": 5,

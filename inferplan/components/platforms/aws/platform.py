@@ -12,8 +12,10 @@ from inferplan.components.platforms.aws.access import kubeconfig
 from inferplan.components.platforms.aws.addons import ClusterAddons
 from inferplan.components.platforms.aws.cluster import CreatedCluster, adopted_cluster
 from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
-from inferplan.components.platforms.aws.cluster_handle import EksClusterHandle
-from inferplan.components.platforms.aws.controller import NAMESPACE
+from inferplan.components.platforms.aws.cluster_handle import (
+    CONTROLLERS_NAMESPACE,
+    EksClusterHandle,
+)
 from inferplan.components.platforms.aws.efs import EfsStore
 from inferplan.components.platforms.aws.load_balancers import AUTO_MODE, CONTROLLER
 from inferplan.components.platforms.aws.nodes import declare_nodes
@@ -94,7 +96,7 @@ class AwsPlatform(Platform):
             providers=[self.provider, *([] if opts.provider is None else [opts.provider])]
         )
         namespace = InferenceNamespace(
-            NAMESPACE, targets=(), dns_addresses=self.dns_addresses, opts=opts
+            CONTROLLERS_NAMESPACE, targets=(), dns_addresses=self.dns_addresses, opts=opts
         ).live_name
         ready: list[pulumi.Resource] = []
         if self.spec.installs_autoscaler(sections):

@@ -10,17 +10,10 @@ import pulumi
 
 from inferplan.components.fields import manifest
 from inferplan.components.handles import Endpoint, EndpointProtocol, SecretRef
+from inferplan.components.hosts import peers_are_known
 from inferplan.components.kubernetes import CustomResource, core, meta, networking, policy
 from inferplan.components.naming import selector
-from inferplan.components.network import (
-    API_PORTS,
-    outside,
-    peers,
-    peers_are_known,
-    pods,
-    server_edges,
-    tcp,
-)
+from inferplan.components.network import API_PORTS, outside, peers, pods, server_edges, tcp
 from inferplan.components.network import policy as network_policy
 from inferplan.components.pod_parts import container_security
 from inferplan.components.serving import workload

@@ -13,7 +13,7 @@ import pulumi
 
 from inferplan.components.handles import Endpoint, SecretRef
 from inferplan.components.kubernetes import core
-from inferplan.components.preheat.verify import READY
+from inferplan.components.preheat.payload.manifest import READY
 from inferplan.components.serving import server_container
 from inferplan.components.serving.engine import Site, mounted_weights, openai_endpoint
 from inferplan.components.serving.hardware import NO_DIRECT_COPIES

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from inferplan.commands.audit.recorded_nodes import record_nodes
+from inferplan.commands.nodes.recorded_nodes import record_nodes
 from inferplan.commands.screen import note, say
 
 

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from inferplan.stackfile.json_schema import stack_schema_text
 from inferplan.stackfile.support import page
 from inferplan.workspace.project import project_root, short_path
-from inferplan.workspace.validation import component_files, stack_schema_text
+from inferplan.workspace.validation import component_files
 
 
 def command(

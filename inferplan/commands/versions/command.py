@@ -5,8 +5,8 @@ that pin them.
 from typing import Annotated
 
 from inferplan.commands.arguments import Stack, json_option
-from inferplan.commands.doctor.examination import versions
 from inferplan.commands.screen import results, show, show_json, table
+from inferplan.commands.versions.newest import versions
 from inferplan.workspace.workspace import open_workspace
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from inferplan.commands.doctor.aws import account
-from inferplan.commands.doctor.aws.account import Ask
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
 from inferplan.components.platforms.aws.pool_spec import EksPool
+from inferplan.components.platforms.aws.prerequisites.account import Ask
 from inferplan.errors import RequestError
 from inferplan.workspace.workspace import Workspace
 
