@@ -27,6 +27,7 @@ BENCHMARKS = (
     "gateway_denials",
     "gateway_streams",
     "preheat",
+    "preheat_large_files",
     "preheat_many_files",
     "report",
     "policies",

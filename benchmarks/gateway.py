@@ -4,7 +4,8 @@
 All proxies forward the same POST of 2 KB to the same backend and take turns, so a busy machine
 slows them alike. Reported are requests a second, the processor time of the proxy for each request,
 the median latency, the cost of /v1, which reads the model from the body, also with bodies of 20 KB
-and 300 KB, and of 1,000 keys with 200 models against one of each.
+and 300 KB, and of 1,000 keys with 200 models against one of each. Envoy, Caddy and LiteLLM with the
+same key take turns too where they are installed.
 Needs nginx and wrk on PATH.
 """
 
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from benchmarks.gateway_peers import ONE, OWN, PEERS, missing, peers
 from benchmarks.measuring import (
     Result,
     at_least,
@@ -35,27 +37,45 @@ from tests.ports import free_port
 ROUNDS, SECONDS, CONNECTIONS = 7, 2, 16
 # Requests in a second of processor time, relative to the bare one.
 LEAST_WORK, MOST_LATENCY, MOST_FOR_MANY = 0.65, 1.25, 1.05
+# Another gateway with the same key must not need less.
+LEAST_OF_PEER = 1.0
 # A budget may take a quarter of the requests.
 LEAST_WITH_BUDGET = 0.75
-_ANSWER = "x" * 200
+# LiteLLM reads the answer.
+_ANSWER = json.dumps(
+    {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "llama",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "stop",
+                "message": {"role": "assistant", "content": "yes"},
+            }
+        ],
+        "usage": {"prompt_tokens": 400, "completion_tokens": 1, "total_tokens": 401},
+    }
+)
 _LINE = "lorem ipsum dolor sit amet, consectetur adipisici elit, sed eiusmod\n"
 # Lines of a prompt, by the size that labels show.
 _LINES = {"": 28, "20 KB": 280, "300 KB": 4200}
-OWN, ONE = "/llama/v1/chat/completions", "/v1/chat/completions"
 BARE, _LARGE = "bare proxy_pass", ("20 KB", "300 KB")
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One address under load: wrk's script, port, process and path; by round requests a second,
-    median milliseconds, processor us a request.
+    """One address under load: wrk's script, port, process, path and seconds of a round; by round
+    requests a second, median milliseconds, processor us a request.
     """
 
     script: Path
     port: int
     pid: int
     path: str = OWN
+    seconds: int = SECONDS
     rates: list[float] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
@@ -135,7 +155,12 @@ def throughput(folder: Path) -> dict[str, Subject]:
             for size, count in _LINES.items()
         }
         stack.enter_context(
-            bare_nginx(binary, folder / "backend", backend, f"return 200 '{_ANSWER}';")
+            bare_nginx(
+                binary,
+                folder / "backend",
+                backend,
+                f"default_type application/json; return 200 '{_ANSWER}';",
+            )
         )
         bare = stack.enter_context(keeping_nginx(binary, folder / "bare", port, backend))
         subjects = {BARE: Subject(posts[""], port, bare)}
@@ -153,6 +178,12 @@ def throughput(folder: Path) -> dict[str, Subject]:
             # Streams the body, as /v1 cannot; the bare proxy would write it to a file.
             subjects[f"gateway, {size}"] = Subject(posts[size], one.port, one.pid)
             subjects[f"/v1, {size}"] = Subject(posts[size], one.port, one.pid, ONE)
+        for name, (ports, pid) in peers(stack, folder, backend, one.key("c0")):
+            for path, each in ports.items():
+                label = f"{name}, /v1" if path == ONE else name
+                # LiteLLM answers a few dozen calls in a second.
+                seconds = SECONDS * 5 if name == "LiteLLM" else SECONDS
+                subjects[label] = Subject(posts[""], each, pid, path, seconds)
         for _ in range(ROUNDS):
             for name, subject in subjects.items():
                 load(name, subject)
@@ -180,7 +211,7 @@ def load(name: str, subject: Subject) -> None:
         "wrk",
         "-t1",
         f"-c{CONNECTIONS}",
-        f"-d{SECONDS}s",
+        f"-d{subject.seconds}s",
         "--latency",
         "-s",
         str(subject.script),
@@ -199,10 +230,11 @@ def load(name: str, subject: Subject) -> None:
 
 
 def processor_seconds(pid: int) -> float:
-    """Processor time of the workers of an nginx."""
+    """Processor time of a proxy and of its workers."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     fields = [
-        Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split() for child in children
+        Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        for each in (pid, *children)
     ]
     return sum(int(each[11]) + int(each[12]) for each in fields) / _TICK
 
@@ -238,6 +270,17 @@ def figures() -> Iterator[Result]:
             median_ratio(bare.costs, each.costs),
             LEAST_WORK,
         )
+    for label, each in subjects.items():
+        peer, _, path = label.partition(", ")
+        if peer in PEERS:
+            name, here = ("/v1", one) if path else ("gateway", ours)
+            yield at_least(
+                f"processor time of {peer} relative to {name}",
+                median_ratio(each.costs, here.costs),
+                LEAST_OF_PEER,
+            )
+    for reason in missing():
+        yield unbounded("gateway relative to a peer", f"skipped, {reason}")
     yield at_most(
         "median latency relative to bare",
         median_ratio(ours.latencies, bare.latencies),

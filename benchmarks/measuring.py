@@ -9,16 +9,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 
 ROOT = Path(__file__).resolve().parent.parent
 INTERRUPTED = 130
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 _MODEL = """\
     model-{n}:
       engine: vllm
@@ -101,11 +102,19 @@ def folder_in_memory() -> tempfile.TemporaryDirectory[str]:
 
 
 @contextmanager
-def serving(command: Sequence[str], port: int, *, log: int | None = None) -> Iterator[int]:
-    """Run the server `command` until the block ends, with standard error to `log`; yields its
-    process id once it answers at `port`.
+def serving(
+    command: Sequence[str],
+    port: int,
+    *,
+    log: int | None = None,
+    variables: Mapping[str, str] = _NONE,
+) -> Iterator[int]:
+    """Run the server `command` until the block ends, with standard error to `log` and `variables`
+    added to those of this process; yields its process id once it answers at `port`.
     """
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=log, env={**os.environ, **variables}
+    )
     try:
         while not _answers(port):
             if process.poll() is not None:

@@ -26,7 +26,7 @@ from benchmarks.preheat_processes import (
 )
 
 FILES, HALF_BYTES, PER_FOLDER, ROUNDS = 20_000, 4096, 1000, 3
-MOST_FOR_MANY = 1.3
+MOST_OF_PEER = 1.3
 
 
 def figures() -> Iterator[Result]:
@@ -52,12 +52,12 @@ def _of_directory(folder: Path) -> Iterator[Result]:
         "rclone copy": partial(rclone, "copy", source, copy),
         "check": partial(rclone, "check", "--download", source, copy),
     }
-    times = _times(ways, (share, copy))
+    times = times_of(ways, ROUNDS, (share, copy))
     checked = times.pop("check")
     times["rclone copy and check"] = [
         sum(each) for each in zip(times["rclone copy"], checked, strict=True)
     ]
-    yield from _compared("a directory", times)
+    yield from compared(f"preheat of {FILES} files of a directory", times)
 
 
 def _of_bucket(folder: Path) -> Iterator[Result]:
@@ -72,15 +72,16 @@ def _of_bucket(folder: Path) -> Iterator[Result]:
         }
         if shutil.which("s5cmd"):
             ways["s5cmd cp"] = partial(s5cmd, url, copied)
-        yield from _compared("S3", _times(ways, (share, copy, copied)))
+        times = times_of(ways, ROUNDS, (share, copy, copied))
+        yield from compared(f"preheat of {FILES} files of S3", times)
 
 
-def _times(
-    ways: dict[str, Callable[[], object]], folders: tuple[Path, ...]
+def times_of(
+    ways: dict[str, Callable[[], object]], rounds: int, folders: tuple[Path, ...]
 ) -> dict[str, list[float]]:
     """Processor seconds of each of the `ways`, round by round; `folders` are empty before each round."""
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for path in folders:
             shutil.rmtree(path, ignore_errors=True)
         for name, way in ways.items():
@@ -88,14 +89,13 @@ def _times(
     return times
 
 
-def _compared(source: str, times: dict[str, list[float]]) -> Iterator[Result]:
-    """The preheat next to each other method."""
+def compared(name: str, times: dict[str, list[float]]) -> Iterator[Result]:
+    """The preheat, which is called `name`, next to each other method."""
     ours = times.pop("preheat")
-    name = f"preheat of {FILES} files of {source}"
     yield unbounded(name, f"{min(ours):.1f} s of processor time")
     for way, theirs in times.items():
         ratio = median_ratio(ours, theirs)
-        yield at_most(f"{name}, verified, relative to {way}", ratio, MOST_FOR_MANY)
+        yield at_most(f"{name}, verified, relative to {way}", ratio, MOST_OF_PEER)
 
 
 def _preheat(share: Path, env: dict[str, str] | None = None, **request: str) -> None:
