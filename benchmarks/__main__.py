@@ -35,7 +35,7 @@ BENCHMARKS = (
 )
 COMMAND = [sys.executable, "-m", "benchmarks"]
 # These take minutes, so they run only on request.
-ON_REQUEST = ("preheat_small_files", "router")
+ON_REQUEST = ("fleet", "preheat_small_files", "router")
 # The time in which a benchmark stops what it started, for example a cluster.
 _STOP_SECONDS = 120
 

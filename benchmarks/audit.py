@@ -1,4 +1,8 @@
-"""Measures the time and the peak memory of an audit of large pairs."""
+"""Measures the time, the processor time and the peak memory of an audit of large pairs.
+
+Processor time is that of the command and, by name, of the programs of its clusters: their last
+reading before each ends.
+"""
 
 import json
 import os
@@ -13,18 +17,22 @@ import yaml
 
 from benchmarks.measuring import ROOT, Result, at_most, unbounded
 
-SECONDS, MEBIBYTES = 60.0, 450.0
+SECONDS, PROCESSOR_SECONDS, MEBIBYTES = 60.0, 25.0, 450.0
 _NODES = 100
+# The objects of the pair whose processor time has a bound.
+_COMPARED = 242
 _CODE = """
 import json, resource, sys, threading, time
 from pathlib import Path
-from benchmarks.cluster_start import resident_mebibytes
+from benchmarks.cluster_start import processor_seconds, resident_mebibytes
 from inferplan.commands.audit.audit import audit
 from inferplan.rehearsal.cluster.record import cluster_directories
-programs, over = [0.0], threading.Event()
+programs, busy, over = [0.0], {}, threading.Event()
 def watch():
     while not over.wait(1):
         try:
+            for each in cluster_directories():
+                busy.update(processor_seconds(each))
             programs.append(sum(map(resident_mebibytes, cluster_directories())))
         except OSError:
             pass  # a program has just ended
@@ -33,9 +41,13 @@ began = time.monotonic()
 result = audit("new.yaml", old="old.yaml", nodes=Path("nodes.yaml"))
 seconds = time.monotonic() - began
 over.set()
-own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+usage = resource.getrusage(resource.RUSAGE_SELF)
+own = usage.ru_maxrss / 1024
+shares = {"the command": usage.ru_utime + usage.ru_stime}
+for (name, _), spent in busy.items():
+    shares[name] = shares.get(name, 0) + spent
 blocked = [each.object for each in result.findings.details if each.weight == "blocked"]
-print(json.dumps([seconds, own, max(programs), blocked]))
+print(json.dumps([seconds, own, max(programs), shares, blocked]))
 """
 
 
@@ -70,12 +82,13 @@ def _map(index: int, text: str) -> dict[str, Any]:
 
 def pairs() -> Iterator[tuple[str, list[dict[str, Any]], list[dict[str, Any]]]]:
     """Large changes that block nothing: their name, and both sides."""
-    services = [_service(index) for index in range(150)]
+    half = _COMPARED // 2
+    services = [_service(index) for index in range(half)]
     sides = [
-        [*services, *(_deployment(index, image) for index in range(150))]
+        [*services, *(_deployment(index, image) for index in range(half))]
         for image in ("vllm/vllm-openai:v0.11.0", "vllm/vllm-openai:v0.11.1")
     ]
-    yield "150 Deployments with another image", sides[0], sides[1]
+    yield f"{half} Deployments with another image", sides[0], sides[1]
     maps = [
         [_map(index, "x" * 2000 if index % 10 else text) for index in range(4_000)]
         for text in ("old", "new")
@@ -98,9 +111,13 @@ def figures() -> Iterator[Result]:
                 stdout=subprocess.PIPE,
                 check=True,
             )
-        seconds, own, programs, blocked = json.loads(done.stdout)
+        seconds, own, programs, shares, blocked = json.loads(done.stdout)
         load = f"{os.getloadavg()[0]:.1f}"
         yield at_most(f"{name}: time at load {load} (bound: load 4)", seconds, SECONDS, " s")
+        of = ", ".join(f"{part} {spent:.1f} s" for part, spent in shares.items())
+        if len(old) == _COMPARED:
+            yield at_most(f"{name}: processor time", sum(shares.values()), PROCESSOR_SECONDS, " s")
+        yield unbounded(f"{name}: processor time by program", of)
         yield at_most(f"{name}: peak memory of the command", own, MEBIBYTES, " MiB")
         yield unbounded(f"{name}: resident memory of the programs", f"{programs:.0f} MiB")
         yield unbounded(f"{name}: blocked", ", ".join(blocked[:3]) or "nothing")

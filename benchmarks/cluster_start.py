@@ -16,6 +16,7 @@ from inferplan.rehearsal.cluster.processes import running
 from inferplan.rehearsal.toolchain import ensure
 
 _NAME, _ROUNDS = "bench", 5
+_TICK = os.sysconf("SC_CLK_TCK")
 
 
 def resident_mebibytes(directory: Path) -> float:
@@ -25,6 +26,15 @@ def resident_mebibytes(directory: Path) -> float:
     # A process that ends has no VmRSS any more.
     sizes = (re.search(r"VmRSS:\s+([0-9]+)", status) for status in statuses)
     return sum(int(each[1]) for each in sizes if each) / 1024
+
+
+def processor_seconds(directory: Path) -> dict[tuple[str, int], float]:
+    """Processor time of each of the cluster's processes, by component and process id."""
+    return {
+        (name, pid): sum(map(int, Path(f"/proc/{pid}/stat").read_text().split()[13:15])) / _TICK
+        for name, pids in running(directory).items()
+        for pid in pids
+    }
 
 
 def measure(rounds: int) -> Iterator[Result]:

@@ -26,7 +26,7 @@ from benchmarks.preheat_processes import (
 )
 
 FILES, HALF_BYTES, PER_FOLDER, ROUNDS = 20_000, 4096, 1000, 3
-MOST_OF_PEER = 1.3
+MOST_OF_PEER, MEMORY_MIB = 1.3, 256.0
 
 
 def figures() -> Iterator[Result]:
@@ -43,12 +43,13 @@ def figures() -> Iterator[Result]:
 
 def _of_directory(folder: Path) -> Iterator[Result]:
     source, share, copy = (folder / name for name in ("source", "share", "copy"))
+    peaks: list[float] = []
     for name, data in _files():
         path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     ways: dict[str, Callable[[], object]] = {
-        "preheat": partial(_preheat, share, kind="local", root=str(source)),
+        "preheat": partial(_preheat, share, peaks, kind="local", root=str(source)),
         "rclone copy": partial(rclone, "copy", source, copy),
         "check": partial(rclone, "check", "--download", source, copy),
     }
@@ -57,23 +58,30 @@ def _of_directory(folder: Path) -> Iterator[Result]:
     times["rclone copy and check"] = [
         sum(each) for each in zip(times["rclone copy"], checked, strict=True)
     ]
-    yield from compared(f"preheat of {FILES} files of a directory", times)
+    name = f"preheat of {FILES} files of a directory"
+    yield from compared(name, times)
+    yield at_most(f"{name}, memory", max(peaks), MEMORY_MIB, " MiB")
 
 
 def _of_bucket(folder: Path) -> Iterator[Result]:
     share, copy, copied = (folder / name for name in ("share", "copy", "copied"))
+    peaks: list[float] = []
     (folder / "store").mkdir()
     # In one folder, so that one list answers every client.
     with bucket(folder / "store", {name.replace("/", "-"): data for name, data in _files()}) as url:
         env = environment(url)
         ways: dict[str, Callable[[], object]] = {
-            "preheat": partial(_preheat, share, env, kind="remote", root=f"source:{BUCKET}/m"),
+            "preheat": partial(
+                _preheat, share, peaks, env, kind="remote", root=f"source:{BUCKET}/m"
+            ),
             "rclone copy": partial(rclone_alone, copy, env),
         }
         if shutil.which("s5cmd"):
             ways["s5cmd cp"] = partial(s5cmd, url, copied)
         times = times_of(ways, ROUNDS, (share, copy, copied))
-        yield from compared(f"preheat of {FILES} files of S3", times)
+    name = f"preheat of {FILES} files of S3"
+    yield from compared(name, times)
+    yield at_most(f"{name}, memory", max(peaks), MEMORY_MIB, " MiB")
 
 
 def times_of(
@@ -98,11 +106,14 @@ def compared(name: str, times: dict[str, list[float]]) -> Iterator[Result]:
         yield at_most(f"{name}, verified, relative to {way}", ratio, MOST_OF_PEER)
 
 
-def _preheat(share: Path, env: dict[str, str] | None = None, **request: str) -> None:
+def _preheat(
+    share: Path, peaks: list[float], env: dict[str, str] | None = None, **request: str
+) -> None:
     share.mkdir()
-    _, output = preheat(share, env or {"PATH": os.environ["PATH"]}, **request)
+    peak, output = preheat(share, env or {"PATH": os.environ["PATH"]}, **request)
     if f"{FILES} files" not in output:
         raise SystemExit(output)
+    peaks.append(peak)
 
 
 def _files() -> Iterator[tuple[str, bytes]]:
