@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from importlib import import_module
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -195,6 +195,22 @@ def _end(ended: threading.Event) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
+def _help_texts() -> Any:
+    """Typer's module of help texts, loaded without the parts of rich for Markdown and tracebacks,
+    which no help here uses; they took two fifths of `--help` (2026-11).
+    """
+    unused = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
+    absent = [name for name in unused if name not in sys.modules]
+    for name in absent:
+        sys.modules[name] = ModuleType(name)
+        setattr(sys.modules[name], unused[name], None)
+    try:
+        return import_module("typer.rich_utils")
+    finally:
+        for name in absent:
+            del sys.modules[name]
+
+
 _END_OF_AUDIT = "its simulated cluster was deleted, and nothing was written. To start again"
 
 
@@ -211,11 +227,11 @@ def run(arguments: Sequence[str] | None = None) -> None:
             # A table has lines that an old locale cannot draw; a question mark is better than no
             # table.
             stream.reconfigure(errors="replace")
-    if os.environ.get("NO_COLOR"):
-        from typer import rich_utils
-
-        rich_utils.COLOR_SYSTEM = None  # the help's bold and dim too
     line = sys.argv[1:] if arguments is None else list(arguments)
+    if os.environ.get("NO_COLOR"):
+        _help_texts().COLOR_SYSTEM = None  # the help's bold and dim too
+    elif "-h" in line or "--help" in line:
+        _help_texts()
     try:
         code = typer.main.get_command(_app())(
             args=line or ["--help"], prog_name="inferplan", standalone_mode=False

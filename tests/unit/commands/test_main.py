@@ -91,6 +91,10 @@ def test_listing_the_commands_loads_none_of_them_and_neither_pulumi_nor_the_spec
             "kubernetes",
             "inferplan.commands.validate.command",
             "inferplan.stackfile.settings",
+            "markdown_it",
+            "pygments",
+            "rich.markdown",
+            "rich.traceback",
         }
     )
 
