@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.node import v1 as node
     from pulumi_kubernetes.policy import v1 as policy
     from pulumi_kubernetes.rbac import v1 as rbac
+    from pulumi_kubernetes.resource import v1 as resource
 else:
 
     class CustomResource(pulumi.CustomResource):
@@ -93,7 +94,9 @@ else:
     )
     networking, node = _Group("networking.k8s.io/v1"), _Group("node.k8s.io/v1")
     policy, rbac = _Group("policy/v1"), _Group("rbac.authorization.k8s.io/v1")
+    resource = _Group("resource.k8s.io/v1")
 
 __all__ = [
     "CustomResource", "admission", "apps", "autoscaling", "batch", "core", "extensions", "meta", "networking", "node", "policy", "rbac",
+    "resource",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from inferplan.components.fields import present
 from inferplan.components.handles import GatewayRequirements, NodeTarget
 from inferplan.components.kubernetes import core, meta, networking
 from inferplan.components.naming import POD_COMPONENTS, labels
+from inferplan.hardware.accelerators import Accelerator
 from inferplan.kube.names import COMPONENT_LABEL, MONTHLY_BUDGET
 
 # The profile version of the rehearsal's API server. Raising it is a reviewed change; `latest` would
@@ -129,11 +130,18 @@ def accelerator_quota(targets: Iterable[NodeTarget], *, load_balancers: int = 0)
     accelerators: Counter[str] = Counter()
     for target in targets:
         if target.accelerator is not None:
-            accelerators[f"requests.{target.accelerator.resource}"] += (
+            accelerators[_quota_name(target.accelerator)] += (
                 target.nodes * target.capacity.accelerators
             )
     services = {"services.loadbalancers": str(load_balancers), "services.nodeports": "0"}
     return {**{key: str(count) for key, count in sorted(accelerators.items())}, **services}
+
+
+def _quota_name(accelerator: Accelerator) -> str:
+    """The name by which a ResourceQuota limits `accelerator`."""
+    if accelerator.device_class is not None:
+        return f"{accelerator.device_class}.deviceclass.resource.k8s.io/devices"
+    return f"requests.{accelerator.resource}"
 
 
 def _pod_security() -> dict[str, str]:

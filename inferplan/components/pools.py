@@ -49,6 +49,10 @@ class FixedPool(Pool):
     """Shares of accelerators, as the device plugin of the nodes offers them. Default: whole
     accelerators.
     """
+    devices: Literal["devicePlugin", "dra"] = "devicePlugin"
+    """The program on the nodes that gives accelerators to pods: `devicePlugin`, which offers a resource
+    such as nvidia.com/gpu, or `dra`, a DRA driver that allocates ResourceClaims.
+    """
 
     stated: ClassVar[Mapping[str, Any]] = {
         **Pool.stated,
@@ -64,6 +68,8 @@ class FixedPool(Pool):
             yield error
         elif (error := self._sharing_error()) is not None:
             yield FieldError(error, "sharing")
+        elif (error := self._claim_error()) is not None:
+            yield FieldError(error, "devices")
 
     def _instance_type_error(self) -> str | None:
         if isinstance(self.instance_type, MachineShape):
@@ -114,6 +120,26 @@ class FixedPool(Pool):
             return f"mig {self.mig} divides the accelerators already. Remove mig or sharing."
         return None
 
+    def _claim_error(self) -> str | None:
+        if self.devices != "dra":
+            return None
+        remedy = "Write devices: devicePlugin."
+        if self.accelerator is None:
+            return f"devices is dra, and the pool has no accelerator to claim. {remedy}"
+        name = accelerators.lookup(self.accelerator).vendor.device_class
+        if name is None:
+            return (
+                f"devices is dra, which inferplan supports for NVIDIA, and the pool has"
+                f" {self.accelerator}. {remedy}"
+            )
+        if self.mig is not None or self.sharing is not None:
+            field = "mig" if self.mig is not None else "sharing"
+            return (
+                f"devices is dra, by which pods claim whole devices, and {field} divides them."
+                f" Remove {field}, or write devices: devicePlugin."
+            )
+        return None
+
     @property
     def min_nodes(self) -> int:
         return self.nodes
@@ -146,6 +172,8 @@ class FixedPool(Pool):
     @property
     def hardware(self) -> Accelerator | None:
         whole = super().hardware
+        if whole is not None and self.devices == "dra":
+            return whole.claimed()
         if whole is not None and self.sharing is not None:
             way = self.sharing.way
             return whole.shared(

@@ -64,6 +64,10 @@ class Vendor:
     """The kind of Triton's instance groups that assigns devices itself; None if each process takes
     the next free device.
     """
+    device_class: str | None = None
+    """The DeviceClass of whole devices that the vendor's DRA driver creates; its driver has the same
+    name.
+    """
     shares_devices: bool = False
     """True if the device plugin can give one device to several containers."""
     writes_root: bool = False
@@ -123,8 +127,9 @@ class Accelerator:
 
     `hugepages_2mi_bytes` is the default request of a pod per accelerator; `runtime_class` is None
     if the vendor's runtime is the node's default. `compute` is the CUDA compute capability, None
-    for other vendors. `sharers` containers may have it at a time. `source` and `read` (year-month)
-    name the origin of the row.
+    for other vendors. `sharers` containers may have it at a time. `device_class` is the class by which
+    pods claim it, None if they request `resource` from a device plugin. `source` and `read`
+    (year-month) name the origin of the row.
     """
 
     name: str
@@ -147,6 +152,7 @@ class Accelerator:
     mig: tuple[str, ...] = ()
     note: str = ""
     sharers: int = 1
+    device_class: str | None = None
 
     def engine(self, name: str) -> EngineSupport:
         """Return the support for engine `name`. An engine that is not in the table is assumed to
@@ -187,6 +193,13 @@ class Accelerator:
             resource=f"{self.resource}.shared" if renamed else self.resource,
             memory_bytes=self.memory_bytes // (sharers if divides_memory else 1),
         )
+
+    def claimed(self) -> Accelerator:
+        """Return the accelerator as pods claim it through DRA: its class takes the place of the
+        device plugin's resource.
+        """
+        name = self.vendor.device_class
+        return self if name is None else replace(self, resource=name, device_class=name)
 
     @property
     def bfloat16(self) -> bool:

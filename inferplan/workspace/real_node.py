@@ -139,6 +139,8 @@ def real_node(workspace: Workspace, recording: Recording) -> RealNode:
     )
     for name, pool in pools:
         target = pool.target(name)
+        if target.accelerator is not None and target.accelerator.device_class:
+            continue  # No DRA driver runs on the real node.
         own = [
             (spec, count)
             for _, spec, count in pods

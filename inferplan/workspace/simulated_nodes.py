@@ -29,6 +29,7 @@ def simulated_objects(
     """The nodes (Karpenter adds those of the pools `bought`), runtime classes, namespace and claims
     that a rehearsal adds to the stack.
     """
+    from inferplan.components.nodes.fake_devices import device_classes_of, fake_device_classes
     from inferplan.components.nodes.fake_nodes import fake_runtime_classes, runtime_classes_of
 
     pools, wanted = settings.node_pools, nodes_wanted(settings)
@@ -45,25 +46,30 @@ def simulated_objects(
     return [
         *nodes,
         *fake_runtime_classes(runtime_classes_of(existing)),
+        *fake_device_classes(
+            each
+            for each in device_classes_of(existing.values())
+            if each not in device_classes_of(pool for pool in pools.values() if pool.is_fake)
+        ),
         *_namespace(settings),
         *_claims(settings),
     ]
 
 
 def stack_nodes(settings: StackSettings, counts: Mapping[str, int | None]) -> list[dict[str, Any]]:
-    """The fake nodes of the pools `counts`, as many as each says (None: the maximum), and CPU nodes
-    if the stack needs them.
+    """The fake nodes of the pools `counts`, as many as each says (None: the maximum), what DRA
+    drivers publish about them, and CPU nodes if the stack needs them.
     """
+    from inferplan.components.nodes.fake_devices import fake_slices
     from inferplan.components.nodes.fake_nodes import cpu_nodes, fake_nodes
 
     pools = [(name, settings.node_pools[name], count) for name, count in counts.items()]
     where = settings.cluster.location
-    nodes = [
-        node
-        for name, pool, count in pools
-        for node in fake_nodes(name, pool, count=count, location=pool.location(where))
-    ]
-    return [*nodes, *cpu_nodes(CPU_NODES if needs_cpu_nodes(settings) else 0)]
+    listed: list[dict[str, Any]] = []
+    for name, pool, count in pools:
+        nodes = fake_nodes(name, pool, count=count, location=pool.location(where))
+        listed += [*nodes, *fake_slices(pool, nodes)]
+    return [*listed, *cpu_nodes(CPU_NODES if needs_cpu_nodes(settings) else 0)]
 
 
 def _namespace(settings: StackSettings) -> list[dict[str, Any]]:

@@ -164,6 +164,7 @@ def read_nodes(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 
 
 def _stack_nodes(path: Path) -> list[dict[str, Any]]:
+    from inferplan.components.nodes.fake_devices import device_classes_of, fake_device_classes
     from inferplan.components.nodes.fake_nodes import fake_runtime_classes, runtime_classes_of
 
     try:
@@ -174,4 +175,5 @@ def _stack_nodes(path: Path) -> list[dict[str, Any]]:
     return [
         *stack_nodes(settings, dict.fromkeys(pools)),
         *fake_runtime_classes(runtime_classes_of(pools)),
+        *fake_device_classes(device_classes_of(pools.values())),
     ]

@@ -163,6 +163,6 @@ def _resources(capacity: Capacity, pool: Pool) -> dict[str, str]:
         resources[HUGEPAGES] = size_quantity(capacity.hugepages_2mi_bytes)
     if capacity.efa:
         resources[EFA_RESOURCE] = str(capacity.efa)
-    if pool.hardware is not None:
+    if pool.hardware is not None and pool.hardware.device_class is None:
         resources[pool.hardware.resource] = str(capacity.accelerators)
     return dict(sorted(resources.items()))

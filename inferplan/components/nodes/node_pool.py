@@ -8,8 +8,13 @@ from typing import Any
 import pulumi
 
 from inferplan.components.handles import NodeTarget
-from inferplan.components.kubernetes import node
+from inferplan.components.kubernetes import CustomResource, node
 from inferplan.components.nodes.device_plugin import DevicePlugin
+from inferplan.components.nodes.fake_devices import (
+    device_classes_of,
+    fake_device_classes,
+    fake_slices,
+)
 from inferplan.components.nodes.fake_nodes import fake_nodes, runtime_classes_of
 from inferplan.components.nodes.pool import Pool
 
@@ -23,8 +28,11 @@ class NodePool(pulumi.ComponentResource):
         self, name: str, pool: Pool, *, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("inferplan:nodes:NodePool", name, {"spec": pool.intent()}, opts)
-        for each in fake_nodes(name, pool) if pool.is_fake else ():
+        nodes = fake_nodes(name, pool) if pool.is_fake else []
+        for each in nodes:
             _simulated_node(each, parent=self)
+        for each in fake_slices(pool, nodes):
+            _published(each, pulumi.ResourceOptions(parent=self))
         # Annotated here and not on the class: Pulumi evaluates the annotations of resource classes
         # as it registers them.
         self.target: NodeTarget = pool.target(name)
@@ -73,6 +81,18 @@ def _simulated_node(manifest: Mapping[str, Any], *, parent: pulumi.Resource) -> 
     )
 
 
+def _published(manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
+    """Declare what a DRA driver publishes about simulated nodes."""
+    CustomResource(
+        manifest["metadata"]["name"],
+        api_version=manifest["apiVersion"],
+        kind=manifest["kind"],
+        metadata=manifest["metadata"],
+        spec=manifest["spec"],
+        opts=opts,
+    )
+
+
 def declare_pools(
     pools: Mapping[str, Pool], created: Mapping[str, NodeTarget], *, opts: pulumi.ResourceOptions
 ) -> dict[str, NodeTarget]:
@@ -86,6 +106,9 @@ def declare_pools(
     classes = runtime_classes_of({name: pool for name, pool in pools.items() if pool.creates_nodes})
     if classes:
         RuntimeClasses("runtime-classes", classes, opts=opts)
+    simulated = (pool for pool in pools.values() if pool.is_fake)
+    for each in fake_device_classes(device_classes_of(simulated)):
+        _published(each, opts)
     plugins: dict[str, list[NodeTarget]] = {}
     for name, pool in pools.items():
         for kind in pool.device_plugins:

@@ -74,6 +74,8 @@ class Pool(TypedDict):
     """The MIG profile of every accelerator, with the device plugin's strategy `mixed`; models then get slices."""
     sharing: NotRequired[Sharing]
     """Shares of accelerators, as the device plugin of the nodes offers them. Default: whole accelerators."""
+    devices: NotRequired[str]
+    """The program on the nodes that gives accelerators to pods: `devicePlugin`, which offers a resource such as nvidia.com/gpu, or `dra`, a DRA driver that allocates ResourceClaims. Default: devicePlugin."""
     node_selector: NotRequired[dict[str, str]]
     """Labels that select the pool's nodes. Default: `inferplan.dev/pool: <name of the pool>`, a label that you add to them."""
 
@@ -561,6 +563,8 @@ class NodePoolArgs(TypedDict):
     """The MIG profile of every accelerator, with the device plugin's strategy `mixed`; models then get slices."""
     sharing: NotRequired[Sharing]
     """Shares of accelerators, as the device plugin of the nodes offers them. Default: whole accelerators."""
+    devices: NotRequired[str]
+    """The program on the nodes that gives accelerators to pods: `devicePlugin`, which offers a resource such as nvidia.com/gpu, or `dra`, a DRA driver that allocates ResourceClaims. Default: devicePlugin."""
     node_selector: NotRequired[dict[str, str]]
     """Labels that select the pool's nodes. Default: `inferplan.dev/pool: <name of the pool>`, a label that you add to them."""
 

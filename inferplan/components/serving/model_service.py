@@ -11,11 +11,12 @@ import pulumi
 
 from inferplan.components.gateway.budget_pods import PORT
 from inferplan.components.handles import Endpoint, SecretRef
-from inferplan.components.kubernetes import apps, core, meta, networking, policy
+from inferplan.components.kubernetes import apps, core, meta, networking, policy, resource
 from inferplan.components.naming import bounded, content_key, selector
 from inferplan.components.network import pods, server_edges, store_edges, tcp
 from inferplan.components.network import policy as network_policy
 from inferplan.components.serving import groups, server_container, workload
+from inferplan.components.serving.claims import claimed_class, template_name, template_spec
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.hardware import missing_libraries
 from inferplan.components.serving.model_parts import PodModel, StoredModel
@@ -66,15 +67,7 @@ class ModelService(pulumi.ComponentResource):
         metadata = object_meta(name, site)
         times = workload.budget(spec, site.target, site.weights)
         account = _account(name, site, child)
-        if server.files:
-            files = _files_map(name, site, server.files, opts=child)
-            server = replace(
-                server,
-                volumes=(
-                    *server.volumes,
-                    config_map_volume(FILES_VOLUME, files.metadata["name"], [*server.files]),
-                ),
-            )
+        server = _with_files(name, site, server, opts=child)
         server = _with_verified_files(_restarted_with_its_key(server, site), spec, site)
         template = partial(
             workload.server_pod,
@@ -83,6 +76,7 @@ class ModelService(pulumi.ComponentResource):
             target=site.target,
             times=times,
             service_account=account.metadata["name"],
+            claims=_claim_template(name, spec, site, child),
         )
         target = groups.scale_target(name, spec)
         # The number of replicas of a scaled workload belongs to its scaler.
@@ -155,6 +149,25 @@ def _account(name: str, site: Site, opts: pulumi.ResourceOptions) -> core.Servic
     )
 
 
+def _claim_template(
+    name: str, spec: PodModel, site: Site, opts: pulumi.ResourceOptions
+) -> pulumi.Output[str] | None:
+    """Declare the template of the claims for accelerators, and return its name; None if a device
+    plugin offers them.
+    """
+    device_class, count = claimed_class(site.target), spec.accelerators_per_pod
+    if device_class is None:
+        return None
+    called = template_name(name, device_class, count)
+    template = resource.ResourceClaimTemplate(
+        called,
+        metadata=object_meta(name, site, called=called),
+        spec=template_spec(device_class, count),
+        opts=opts,
+    )
+    return template.metadata["name"]
+
+
 def _budget(name: str) -> policy.PodDisruptionBudgetSpecArgsDict:
     chosen = meta.LabelSelectorArgsDict(match_labels=selector(workload.COMPONENT, name))
     return policy.PodDisruptionBudgetSpecArgsDict(max_unavailable=1, selector=chosen)
@@ -177,23 +190,27 @@ def serving(
     return serve
 
 
-def _files_map(
-    name: str, site: Site, files: Mapping[str, str], *, opts: pulumi.ResourceOptions
-) -> core.ConfigMap:
-    """Create the ConfigMap of an engine's small files, named by content: a change creates a new
-    one, and old pods keep theirs.
+def _with_files(
+    name: str, site: Site, server: server_container.Server, *, opts: pulumi.ResourceOptions
+) -> server_container.Server:
+    """Return `server` with a volume of its small files, from a ConfigMap that is named by content:
+    a change creates a new one, and old pods keep theirs.
     """
-    data = {key_of(path): text for path, text in files.items()}
+    if not server.files:
+        return server
+    data = {key_of(path): text for path, text in server.files.items()}
     called = bounded(
         f"{name}-files", content_key(*(part for item in sorted(data.items()) for part in item))
     )
-    return core.ConfigMap(
+    files = core.ConfigMap(
         called,
         metadata=object_meta(name, site, called=called),
         data=data,
         immutable=True,
         opts=opts,
     )
+    volume = config_map_volume(FILES_VOLUME, files.metadata["name"], [*server.files])
+    return replace(server, volumes=(*server.volumes, volume))
 
 
 def _with_verified_files(

@@ -10,6 +10,7 @@ from inferplan.components.fields import present
 from inferplan.components.handles import NodeTarget, SecretRef
 from inferplan.components.kubernetes import core
 from inferplan.components.pod_parts import USER, container_security, from_pod
+from inferplan.components.serving.claims import CLAIM
 from inferplan.components.serving.demand import (
     PRE_STOP_SECONDS,
     PROBE_PERIOD_SECONDS,
@@ -85,11 +86,14 @@ def resources_of(
     the node in proportion to them.
     """
     demand = demand_of(spec, count, target)
+    claims = None
+    if target.accelerator is not None and demand.pop(target.accelerator.device_class or "", ""):
+        claims = [core.ResourceClaimArgsDict(name=CLAIM)]
     # The volumes on disk have limits of their own; an image layer or a log must not end a server.
     limits = {
         key: amount for key, amount in demand.items() if key not in ("cpu", EPHEMERAL_STORAGE)
     }
-    return core.ResourceRequirementsArgsDict(requests=demand, limits=limits)
+    return present(core.ResourceRequirementsArgsDict(requests=demand, limits=limits, claims=claims))
 
 
 def server_container(

@@ -92,11 +92,12 @@ def _is_zero(field: Field) -> bool:
 @resource_rule(CONTAINERS)
 def pod_require_read_only_root(container: Container, _: Parameters) -> Violations:
     # NVIDIA's container hook writes ld.so.cache into the root when it adds the driver's libraries
-    # (kserve config-llm-template, read 2026-11).
+    # (kserve config-llm-template, read 2026-11). A claim does not say whose devices it is for.
     field = container.at("securityContext", "readOnlyRootFilesystem")
-    if field.flag() is not True and not any(
+    exempt = container.at("resources", "claims").has_items or any(
         vendor == "nvidia" for vendor, _, _ in container.accelerators()
-    ):
+    )
+    if field.flag() is not True and not exempt:
         yield violation(field, "is not true")
 
 

@@ -73,6 +73,14 @@ def _queue_errors(
                 " Kueue flavor."
             )
             yield SpecError(path, f"{problem} Remove some of them.")
+        if target.accelerator is not None and target.accelerator.device_class is not None:
+            yield SpecError(
+                path,
+                f"Pool {pool!r} has devices: dra, and Kueue counts a claim only by a mapping in its"
+                " own configuration. Remove the pool from the queue, or write devices: devicePlugin"
+                " on it.",
+            )
+            continue
         if target.accelerator is None and quota.accelerators:
             yield SpecError(
                 (*path, "accelerators"),

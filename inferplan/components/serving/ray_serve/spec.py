@@ -241,9 +241,13 @@ class RayServeSpec(ServedModel):
             )
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
-        """Yield an application that requests other accelerators than the pool's, and workers that
-        never fit the pool.
-        """
+        """Yield what Ray cannot use of the pool, and workers that never fit it."""
+        if target.accelerator is not None and target.accelerator.device_class:
+            yield SpecError(
+                ("pool",),
+                f"KubeRay counts the devices of a device plugin, and pool {target.pool!r} has"
+                " devices: dra. Use a pool with devices: devicePlugin, or engine: vllm.",
+            )
         total = target.nodes * target.capacity.accelerators
         if self.worker_autoscaling is not None and self.most_accelerators > total:
             yield SpecError(

@@ -291,6 +291,12 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
                 f" {target.accelerator.name} has {compute}. Name a pool of Ampere or newer"
                 " accelerators, or use engine: vllm",
             )
+        if self.build is not None and target.accelerator.device_class:
+            yield SpecError(
+                ("build",),
+                f"the Job that builds requests devices of a device plugin, and pool {self.pool!r}"
+                " has devices: dra. Remove build, or use a pool with devices: devicePlugin",
+            )
         wrong = None if self.image is None else self._fault_of(self.image)
         if wrong is not None:
             yield SpecError(("image",), wrong)
