@@ -2,7 +2,7 @@
 It changes nothing.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from inferplan.client.local_gateway.gateway import local_contract, local_servers
 from inferplan.components.stores import StoreSpec
 from inferplan.infra.image_evidence import image_evidence
+from inferplan.kube import devices
 from inferplan.kube.names import INSTANCE_LABEL
 from inferplan.kube.objects import is_true, label
 from inferplan.pulumi_engine.recording import Recording
@@ -125,7 +126,7 @@ def read_state(
 
     files = tuple(preheats(settings, jobs, pods, served=deployments, last_line=last_line))
     return StackState(
-        pools=tuple(_pools(settings, nodes, pods)),
+        pools=tuple(_pools(settings, nodes, pods, get)),
         models=tuple(models(settings, contract, deployments, pods, files, messages, servers_of)),
         stores=tuple(
             StoreRow(
@@ -156,12 +157,27 @@ def consumers(settings: StackSettings) -> Iterable[ConsumerRow]:
         yield ConsumerRow(name=name, keys=tuple(spec.keys), models=callable_models)
 
 
-def _pools(settings: StackSettings, nodes: list[Any], pods: list[Any]) -> Iterable[PoolRow]:
-    claimed = _claimed(pods)
+def _pools(
+    settings: StackSettings, nodes: list[Any], pods: list[Any], get: Get
+) -> Iterable[PoolRow]:
+    requested = _requested(pods)
     wanted = nodes_wanted(settings)
     for name, spec in settings.node_pools.items():
         target = spec.target(name)
-        resource = None if target.accelerator is None else target.accelerator.resource
+        used, offered = Counter[str](), Counter[str]()
+        if target.accelerator is not None and (driver := target.accelerator.device_class):
+            path = f"/apis/{devices.API}"
+            used = devices.allocated(get(f"{path}/resourceclaims").get("items", []), driver)
+            offered = devices.published(get(f"{path}/resourceslices").get("items", []), driver)
+        elif target.accelerator is not None:
+            resource = target.accelerator.resource
+            used.update({node: each[resource] for node, each in requested.items()})
+            offered.update(
+                {
+                    each["metadata"]["name"]: int(each["status"]["allocatable"].get(resource, 0))
+                    for each in nodes
+                }
+            )
         mine = [
             node
             for node in nodes
@@ -173,17 +189,13 @@ def _pools(settings: StackSettings, nodes: list[Any], pods: list[Any]) -> Iterab
             accelerator="cpu" if target.accelerator is None else target.accelerator.name,
             nodes_ready=len(ready),
             nodes=wanted[name],
-            accelerators_used=sum(claimed[node["metadata"]["name"]][resource] for node in ready)
-            if resource
-            else 0,
-            accelerators=sum(int(node["status"]["allocatable"].get(resource, 0)) for node in ready)
-            if resource
-            else 0,
+            accelerators_used=sum(used[each["metadata"]["name"]] for each in ready),
+            accelerators=sum(offered[each["metadata"]["name"]] for each in ready),
         )
 
 
-def _claimed(pods: list[Any]) -> Mapping[str, Mapping[str | None, int]]:
-    claimed: dict[str, dict[str | None, int]] = defaultdict(lambda: defaultdict(int))
+def _requested(pods: list[Any]) -> Mapping[str, Mapping[str, int]]:
+    requested: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for pod in pods:
         if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             continue
@@ -191,8 +203,8 @@ def _claimed(pods: list[Any]) -> Mapping[str, Mapping[str | None, int]]:
             for resource, amount in container.get("resources", {}).get("requests", {}).items():
                 # Extended resources are whole numbers; cpu and memory are not counted here.
                 if "/" in resource:
-                    claimed[pod["spec"].get("nodeName", "")][resource] += int(amount)
-    return claimed
+                    requested[pod["spec"].get("nodeName", "")][resource] += int(amount)
+    return requested
 
 
 def _store_state(name: str, spec: StoreSpec, claims: list[Any]) -> str:

@@ -3,6 +3,7 @@ and huge pages.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from inferplan.components.handles import NodeTarget
 from inferplan.components.nodes.pool import Pool
 from inferplan.components.platforms.node_counts import shared_nodes
 from inferplan.images.catalogue import facts_of
+from inferplan.kube import devices
 from inferplan.kube.names import HUGEPAGES
 from inferplan.kube.objects import is_true
 from inferplan.kube.quantity import amount, bytes_of, cpu_quantity, millicores_of, size_quantity
@@ -101,7 +103,16 @@ def check_devices(cluster: ExaminedCluster) -> Iterator[Finding]:
         accelerator = target.accelerator
         if accelerator is None:
             continue
-        short = {_name(each): int(_allocatable(each, accelerator.resource)) for each in nodes}
+        driver, offered = accelerator.device_class, Counter[str]()
+        if driver is not None:
+            slices = cluster.live.objects(devices.API, "ResourceSlice").values()
+            offered = devices.published(slices, driver)
+        short = {
+            _name(each): offered[_name(each)]
+            if driver
+            else int(_allocatable(each, accelerator.resource))
+            for each in nodes
+        }
         short = {
             node: count for node, count in short.items() if count < target.capacity.accelerators
         }
@@ -114,6 +125,12 @@ def check_devices(cluster: ExaminedCluster) -> Iterator[Finding]:
                 yield error(
                     f"{message}; look for a failed device or driver",
                     f"{cluster.kubectl} describe node {node}",
+                )
+            elif driver is not None:
+                yield error(
+                    f"{message}; its DRA driver does not run",
+                    f"install the DRA driver that publishes {driver}, or write in the stack file,"
+                    f" nodePools.{name}: devices: devicePlugin",
                 )
             else:
                 install = (

@@ -16,6 +16,7 @@ from inferplan.components.nodes.fake_nodes import fake_nodes
 from inferplan.components.nodes.node_pool import declare_pools
 from inferplan.components.pools import NodePoolSpec
 from inferplan.components.serving.claims import template_name
+from inferplan.kube.devices import allocated, published
 from tests.recorder import declare
 from tests.unit.serving.models import declared, vllm
 from tests.unit.stackfile.test_checks import (
@@ -100,6 +101,19 @@ def test_what_cannot_be_claimed_is_an_error(fields, message):
         pool(**fields)
     [error] = rejected.value.errors()
     assert message in error["msg"]
+
+
+def test_devices_are_counted_by_node_and_driver():
+    slices = fake_slices(pool(), fake_nodes("p", pool()))
+    other = {"spec": {"driver": "other", "nodeName": "p-0", "devices": [{"name": "x"}]}}
+    assert published([*slices, other], CLASS) == {"p-0": 4, "p-1": 4}
+    result = {"driver": CLASS, "pool": "p-0", "device": "gpu-0"}
+    foreign = {**result, "driver": "other"}
+    claims = [
+        {"status": {"allocation": {"devices": {"results": [result, result, foreign]}}}},
+        {"status": {}},
+    ]
+    assert allocated(claims, CLASS) == {"p-0": 2}
 
 
 def stack(**more: Any) -> dict[str, Any]:
