@@ -94,10 +94,17 @@ def incident_at(path: Path, shown: str) -> Incident:
 
 
 def outcome_of(
-    incident: Incident | None, subjects: Subjects, model: str, root: Path, *, least: bool = False
+    incident: Incident | None,
+    subjects: Subjects,
+    model: str,
+    root: Path,
+    *,
+    least: bool = False,
+    beginning: int = 0,
 ) -> Outcome | str:
     """The outcome of `incident`, or of its traffic alone, on `model`; or the reason why there is
-    none. With `least` it is that of the least throughput within the error of the prediction.
+    none. With `least` it is that of the least throughput within the error of the prediction, with
+    `beginning` that of a router that chooses replicas by so many tokens.
     """
     from inferplan.predict.library import UnknownSpeedError
 
@@ -107,7 +114,8 @@ def outcome_of(
     try:
         from inferplan.predict.incidents import play
 
-        return play(incident, facts, subjects["pool", facts["pool"]], root, least=least)
+        pool = subjects["pool", facts["pool"]]
+        return play(incident, facts, pool, root, least=least, beginning=beginning)
     except UnknownSpeedError as error:
         return str(error)
 

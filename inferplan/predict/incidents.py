@@ -10,12 +10,14 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
+from inferplan.kube.paths import mapping
 from inferplan.predict.arrays import np
 from inferplan.predict.forecast import error_band, replica_of
 from inferplan.predict.library import UnknownSpeedError
+from inferplan.predict.prefixes import Choice
 from inferplan.predict.profiles import first_problem
 from inferplan.predict.simulation import SIGNALS, Event, Number, Outcome, Part, Simulation, rule_of
-from inferplan.predict.traces import Trace
+from inferplan.predict.traces import BLOCK, Trace
 from inferplan.predict.traffic import objective_of, traffic_of
 
 
@@ -83,9 +85,11 @@ def play(
     root: Path,
     *,
     least: bool = False,
+    beginning: int = 0,
 ) -> Outcome:
     """The outcome of the trace, or of requests at the traffic's rate, with the events of
-    `incident`; with `least` at the least throughput within the error of the prediction. Raises
+    `incident`; with `least` at the least throughput within the error of the prediction. A router
+    chooses replicas by the first `beginning` tokens, 0 for a random choice. Raises
     UnknownSpeedError.
     """
     (traffic, trace), objective = traffic_of(model, root), objective_of(model)
@@ -121,7 +125,11 @@ def play(
         slower += band.capacity
         # Steps that are slower hold slots longer, but the time of a token errs by its own band.
         itl = itl and itl * slower / (1 + band.itl)
-    return Simulation(trace, replica, rule_of(model), (objective.ttft, itl), slower).run(others)
+    # A stated share of a prompt stands for what the hashes would say.
+    keeps = mapping(model, "batching").get("prefixCaching", True) and not replica.cached
+    choice = Choice(beginning=beginning, cached_blocks=tokens // BLOCK if keeps else 0)
+    limits = (objective.ttft, itl)
+    return Simulation(trace, replica, rule_of(model), limits, slower, choice).run(others)
 
 
 def _poisson(rate: float, seconds: float, prompt: int, answer: int) -> Trace:
@@ -146,7 +154,10 @@ def _multiplied(trace: Trace, start: float, end: float, factor: float) -> Trace:
         ]
     )
     order = np.argsort(times, kind="stable")
+    rows = np.concatenate([np.arange(trace.arrivals.size), chosen])[order]
     return Trace(
         times[order],
-        *(np.concatenate([own, own[chosen]])[order] for own in (trace.prompts, trace.answers)),
+        trace.prompts[rows],
+        trace.answers[rows],
+        tuple(trace.blocks[each] for each in rows) if trace.blocks else (),
     )

@@ -1,8 +1,8 @@
 """Requests on replicas under the stack's scaling rule, one by one: who is late, who is lost, and
 what runs when.
 
-Each request goes to a ready replica at random, as a Service sends it, waits for a slot and for the
-prompts before it, and then gets a token for each step of that batch. The scaler looks every 15
+Each request goes to a ready replica at random, as a Service sends it, or as a router chooses. It
+waits for a slot and for the prompts before it, and then gets a token for each step of that batch. The scaler looks every 15
 seconds, at figures that are half a scrape old, by the rules of a HorizontalPodAutoscaler.
 """
 
@@ -18,7 +18,8 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.predict.arrays import np
 from inferplan.predict.batches import OVERHEAD, Replica
-from inferplan.predict.traces import Trace
+from inferplan.predict.prefixes import Choice, PrefixCache
+from inferplan.predict.traces import BLOCK, Trace
 
 _TICK, _AGE_TICKS = 15.0, 1
 _TOLERANCE = 0.1
@@ -99,6 +100,9 @@ class Outcome:
     replica_hours: float
     most_ready: int
     timeline: tuple[tuple[float, int], ...]
+    ttft_p95: float = 0.0
+    cached_percent: float | None = None
+    """Prompt tokens that were in the cache of the replica; None for a trace without hashes."""
 
     @property
     def late_percent(self) -> float:
@@ -107,6 +111,7 @@ class Outcome:
 
 class _Server:
     __slots__ = (
+        "cache",
         "done",
         "load",
         "prompts_until",
@@ -123,6 +128,7 @@ class _Server:
         self.starts: deque[float] = deque()
         self.slots_at: deque[float] = deque()
         self.stopping = math.inf
+        self.cache = PrefixCache()
 
     def running(self, now: float) -> int:
         while self.done and self.done[0] <= now:
@@ -147,8 +153,11 @@ class Simulation:
         rule: Rule,
         limits: tuple[float | None, float | None],
         slower: float = 1.0,
+        choice: Choice | None = None,
     ) -> None:
         self.trace, self.rule, self.slots = trace, rule, replica.slots
+        self.choice = choice or Choice()
+        self.hits, self.firsts = 0, list[float]()
         sizes = np.unique(np.geomspace(1, replica.slots, 24).astype(int))
         steps = [slower * replica.decode(float(size)) for size in sizes]
         self.steps: list[float] = np.interp(np.arange(replica.slots + 1), sizes, steps).tolist()
@@ -179,15 +188,17 @@ class Simulation:
             self.prefills,
             self.trace.answers.tolist(),
             chances,
+            self.trace.blocks or [()] * len(self.prefills),
         )
         tick = 0.0
-        for now, prefill, answer, chance in zip(*columns, strict=True):
+        for now, prefill, answer, chance, blocks in zip(*columns, strict=True):
             while tick <= now:
                 while pending and pending[0].second <= tick:
                     self._happen(pending.pop(0))
                 self._tick(tick)
                 tick += _TICK
-            self._serve(now, prefill, answer, chance)
+            self._serve(now, prefill, answer, chance, blocks)
+        read = sum(map(len, self.trace.blocks))
         return Outcome(
             requests=len(self.prefills),
             late=self.late,
@@ -195,9 +206,13 @@ class Simulation:
             replica_hours=self.seconds / 3600,
             most_ready=max(count for _, count in self.timeline),
             timeline=tuple(self.timeline),
+            ttft_p95=float(np.percentile(self.firsts, 95)) if self.firsts else 0.0,
+            cached_percent=100 * self.hits / read if read and self.choice.cached_blocks else None,
         )
 
-    def _serve(self, now: float, prefill: float, answer: int, chance: float) -> None:
+    def _serve(
+        self, now: float, prefill: float, answer: int, chance: float, blocks: Sequence[int]
+    ) -> None:
         self.asked_at = now
         ready = [each for each in self.servers if each.ready_at <= now < each.stopping]
         if not ready and not self.rule.least:
@@ -209,7 +224,12 @@ class Simulation:
         if not ready:
             self.lost += 1
             return
-        best = ready[int(chance * len(ready))]
+        best = self.choice.of(ready, blocks, chance, now)
+        if blocks and self.choice.cached_blocks:
+            hits = best.cache.read(blocks, self.choice.cached_blocks)
+            self.hits += hits
+            # The engine reads at least the last token of a prompt.
+            prefill *= max(1 - hits / len(blocks), 1 / (BLOCK * len(blocks)))
         count, start = best.running(now), max(now, best.ready_at)
         if count >= self.slots:
             start = max(start, heapq.heappop(best.done))
@@ -228,7 +248,8 @@ class Simulation:
         step = alone / (1 - min(best.load, 0.95))
         heapq.heappush(best.done, first + step * (answer - 1))
         judged = alone / (1 - min(best.load / self.slower, 0.95))
-        if first + alone + OVERHEAD - now > self.ttft or judged > self.itl:
+        self.firsts.append(first + alone + OVERHEAD - now)
+        if self.firsts[-1] > self.ttft or judged > self.itl:
             self.late += 1
 
     def _tick(self, now: float) -> None:

@@ -14,6 +14,10 @@ from inferplan.predict.library import UnknownSpeedError
 _HOLE_SECONDS = 3600
 _WINDOW = 300
 _MOST_TOKENS = 10_000_000
+BLOCK = 512
+"""Tokens of a prompt that each of `hash_ids` stands for (Mooncake, FAST25-release/README, read
+2026-11).
+"""
 _AZURE = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 _OTHERS = (
     ("timestamp", "created_time"),
@@ -29,11 +33,14 @@ class TraceError(UnknownSpeedError):
 
 @dataclass(frozen=True)
 class Trace:
-    """Arrival times in seconds from the first request, and the tokens of each prompt and answer."""
+    """Arrival times in seconds from the first request, and the tokens of each prompt and answer.
+    `blocks` has the hashes of each prompt's blocks; it is empty if a request has none.
+    """
 
     arrivals: np.ndarray
     prompts: np.ndarray
     answers: np.ndarray
+    blocks: tuple[tuple[int, ...], ...] = ()
 
     @property
     def busiest(self) -> float:
@@ -58,9 +65,15 @@ def read_trace(path: Path, shown: str) -> Trace:
             f"{shown} has {len(rows)} requests. A trace needs at least 2; record more, or write"
             " requestsPerSecond instead"
         )
-    lines, times, prompts, answers = (np.array(column) for column in zip(*rows, strict=True))
+    *columns, blocks = zip(*rows, strict=True)
+    lines, times, prompts, answers = (np.array(column) for column in columns)
     _check(shown, lines, times, prompts, answers)
-    return Trace(times - times[0], prompts.astype(int), np.maximum(answers.astype(int), 1))
+    return Trace(
+        times - times[0],
+        prompts.astype(int),
+        np.maximum(answers.astype(int), 1),
+        blocks if all(blocks) else (),
+    )
 
 
 def _check(
@@ -95,8 +108,10 @@ def _check(
         )
 
 
-def _rows(file: Iterable[str], shown: str) -> Iterator[tuple[int, float, float, float]]:
-    """Line, seconds, prompt tokens and answer tokens of each request."""
+def _rows(
+    file: Iterable[str], shown: str
+) -> Iterator[tuple[int, float, float, float, tuple[int, ...]]]:
+    """Line, seconds, prompt tokens, answer tokens and hashes of each request."""
     header: list[str] = []
     expected = "timestamp (ms), input_length and output_length"
     for number, line in enumerate(file, 1):
@@ -122,6 +137,7 @@ def _rows(file: Iterable[str], shown: str) -> Iterator[tuple[int, float, float, 
                 datetime.fromisoformat(time).timestamp() if header else float(time) / 1000,
                 float(prompt),
                 float(answer),
+                () if header else tuple(int(each) for each in row.get("hash_ids") or ()),
             )
         except (ValueError, TypeError, KeyError, RuntimeError):
             wrong = f"{shown}:{number}: {line.strip()[:60]!r} is not a request. Expected {expected}"

@@ -26,7 +26,7 @@ def command(
         bool,
         json_option(
             "Print requests, late, lost, replicaHours, mostReady, dollars, the limits that are"
-            " broken, the timeline, and figures atLeastThroughput as JSON."
+            " broken, the timeline, the choices of a replica, and figures atLeastThroughput as JSON."
         ),
     ] = False,
 ) -> None:
@@ -49,6 +49,14 @@ def command(
                 "timeline": [
                     {"second": second, "ready": count} for second, count in outcome.timeline
                 ],
+                "choices": {
+                    name: {
+                        "cachedPercent": each.cached_percent,
+                        "ttftP95Seconds": each.ttft_p95,
+                        "latePercent": each.late_percent,
+                    }
+                    for name, each in result.choices.items()
+                },
                 "atLeastThroughput": {
                     "late": least.late,
                     "lost": least.lost,
@@ -80,6 +88,23 @@ def _show(model: str, result: Simulated) -> None:
     show(
         f"{outcome.replica_hours:.1f} replica hours, at most {outcome.most_ready} at once: {price}"
     )
+    if result.choices:
+        columns = (
+            "replica chosen by",
+            "prompt tokens in its cache",
+            "p95 to the first token",
+            "late",
+        )
+        choices = [
+            (
+                name,
+                f"{each.cached_percent or 0:.0f}%",
+                f"{each.ttft_p95:.2f} s",
+                f"{each.late_percent:.1f}%",
+            )
+            for name, each in result.choices.items()
+        ]
+        results().print(table("with and without a router", *columns, rows=choices))
     show(
         "at the least throughput within the error of the prediction:"
         f" {least.late:,} late ({least.late_percent:.1f}%), {least.lost:,} lost,"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from inferplan.components.router.spec import PREFIX_TOKENS
 from inferplan.documents.errors import unknown
 from inferplan.errors import OperationError, RequestError
 from inferplan.kube.facts import read
@@ -20,13 +23,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Simulated:
     """The `outcome`, its list price, and the limits that it breaks; `least` is the outcome of the
-    least throughput within the error of the prediction.
+    least throughput within the error of the prediction. `choices` are the outcomes by the way in which
+    a replica is chosen, empty if the trace says nothing about prompts.
     """
 
     outcome: Outcome
     least: Outcome
     dollars: Decimal | None
     broken: str
+    choices: Mapping[str, Outcome]
 
 
 def simulated(workspace: Workspace, model: str, file: Path | None) -> Simulated:
@@ -51,11 +56,19 @@ def simulated(workspace: Workspace, model: str, file: Path | None) -> Simulated:
             " model, or correct the file."
         )
     subjects = read(workspace.record().outputs) or {}
-    outcome, least = (
-        outcome_of(incident, subjects, model, workspace.root, least=each) for each in (False, True)
-    )
+    play = partial(outcome_of, incident, subjects, model, workspace.root)
+    router = workspace.settings.models[model].routed_by
+    own = 0 if router is None else router.beginning
+    outcome, least = (play(least=each, beginning=own) for each in (False, True))
     if isinstance(outcome, str) or isinstance(least, str):
         raise OperationError(f"{model} cannot be simulated: {outcome}")
+    choices = {}
+    if outcome.cached_percent is not None:
+        other = play(beginning=0 if own else PREFIX_TOKENS)
+        if isinstance(other, str):
+            raise OperationError(f"{model} cannot be simulated: {other}")
+        random, routed = (other, outcome) if own else (outcome, other)
+        choices = {"random": random, "prefix_hash": routed}
     facts = subjects["model", model]
     hourly = hourly_price(facts, subjects["pool", facts["pool"]])
     return Simulated(
@@ -63,4 +76,5 @@ def simulated(workspace: Workspace, model: str, file: Path | None) -> Simulated:
         least=least,
         dollars=None if hourly is None else hourly * Decimal(outcome.replica_hours),
         broken="" if incident is None else incident.broken(outcome),
+        choices=choices,
     )

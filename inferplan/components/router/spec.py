@@ -14,6 +14,8 @@ from inferplan.kube.names import EPHEMERAL_STORAGE
 COMPONENT = "router"
 PORT = 30000
 DEFAULT_IMAGE = default_image("router")
+PREFIX_TOKENS = 256
+"""Tokens that `prefix_hash` reads by smg's default."""
 _PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 # An idle router takes 55 MB. Its index of prefixes grows to 64 MB of text (docs/decisions/router.md).
 ROUTER_REQUESTS = {"cpu": "250m", "memory": "256Mi", EPHEMERAL_STORAGE: "64Mi"}
@@ -53,6 +55,11 @@ class RouterSpec(Spec):
     """
     image: PinnedImage = DEFAULT_IMAGE
     """An image of smg (Shepherd Model Gateway)."""
+
+    @property
+    def beginning(self) -> int:
+        """The tokens of a prompt by which replicas are chosen; 0 for a policy that reads others."""
+        return (self.prefix_token_count or PREFIX_TOKENS) if self.policy == "prefix_hash" else 0
 
     @property
     def pod_requests(self) -> list[Mapping[str, str]]:
