@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from inferplan.components.serving.spec import ModelSpec
 from inferplan.stackfile.stack import StackSettings
 
 _LENGTHS = {
@@ -28,6 +30,7 @@ def contradictions(settings: StackSettings) -> Iterator[str]:
         # Models with traffic have a forecast that says it.
         if spec.traffic is None:
             yield from _positions(name, spec, path)
+        yield from _files(name, spec, settings)
         if _GGUF.fullmatch(path):
             yield (
                 f"models.{name}.weights.path: {path} is named for GGUF files, and the engine does"
@@ -45,6 +48,20 @@ def contradictions(settings: StackSettings) -> Iterator[str]:
                 " with an account, store its token in a Secret with the key HF_TOKEN, and add"
                 f" storage.{weights.store}.credentials: {{secretName: NAME}}"
             )
+
+
+def _files(name: str, spec: ModelSpec, settings: StackSettings) -> Iterator[str]:
+    """The problems of files in a store's directory which this machine has too: it is the NFS server,
+    or a node.
+    """
+    files = spec.stored_files
+    store = None if files is None else settings.storage.get(files.store)
+    if files is None or store is None or store.directory is None:
+        return
+    directory = Path(store.directory) / files.path
+    if directory.is_dir() and spec.pool in settings.node_pools:
+        target = settings.node_pools[spec.pool].target(spec.pool)
+        yield from (f"models.{name}.{each}" for each in spec.problems_of_files(directory, target))
 
 
 def _positions(name: str, spec: Any, path: str) -> Iterator[str]:

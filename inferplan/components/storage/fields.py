@@ -100,6 +100,11 @@ class Store(Spec, ABC):
         return None
 
     @property
+    def directory(self) -> str | None:
+        """The directory with the files on the machine that has them: a node, or an NFS server."""
+        return None
+
+    @property
     def called_url(self) -> str | None:
         """The URL that servers without a preheat call; None if they mount the store."""
         return None

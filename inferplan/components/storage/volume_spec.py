@@ -144,6 +144,10 @@ class NodeDiskStoreSpec(VolumeStore):
         return f"{self.path} on nodes of {self.pool}"
 
     @property
+    def directory(self) -> str:
+        return self.path
+
+    @property
     def node_pool(self) -> str:
         return self.pool
 
@@ -182,6 +186,10 @@ class NfsStoreSpec(VolumeStore):
     def source(self) -> VolumeClaim:
         name = bounded("nfs", content_key(self.server, self.path, *self.mount_options))
         return VolumeClaim(name=name, origin=f"nfs://{self.server}{self.path}")
+
+    @property
+    def directory(self) -> str:
+        return self.path
 
     @property
     def location(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,52 @@ def test_a_repository_that_no_preheat_or_engine_can_read_is_said(tmp_path, path,
     file.write_text(HUB % (store, path))
     found = list(contradictions(validate(read_stack(file))))
     assert [words in each for each in found] == ([True] if words else [])
+
+
+ADAPTER = """config:
+  inferplan:apiKeySeed: {secure: v1:AAAA}
+  inferplan:cluster: {provider: simulated}
+  inferplan:nodePools:
+    l4: {provider: simulated, accelerator: nvidia-l4, instanceType: g6.xlarge, nodes: 1}
+    system: {provider: simulated, nodes: 2, zones: [zone-a, zone-b]}
+  inferplan:storage:
+    nas: {kind: nfs, server: nfs.storage.svc, path: %s, capacity: 2Ti}
+  inferplan:models:
+    notes:
+      engine: %s
+      weights: {store: nas, path: notes, revision: "1", size: 9Gi}
+      pool: l4
+      loraAdapters: {polite: adapters/polite}%s
+      consumers: [chat]
+  inferplan:gateway: {host: llm.local.test, insecure: true, ingressClassName: nginx}
+  inferplan:consumers:
+    chat: {keys: [1]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("engine", "bound", "config", "expected"),
+    [
+        ("vllm", "", {"r": 16}, ""),
+        ("vllm", "", {"r": 64}, "has rank 64, which is above vLLM's default, 16,"),
+        ("vllm", "", {"r": 8, "rank_pattern": {"q_proj": 32}}, "has rank 32,"),
+        ("vllm", "maxLoraRank: 64", {"r": 64}, ""),
+        ("vllm", "maxLoraRank: 8", {"r": 64}, "has rank 64, which is above maxLoraRank, 8,"),
+        ("sglang", "", {"r": 64}, ""),
+        ("sglang", "maxLoraRank: 8", {"r": 64}, "has rank 64, which is above maxLoraRank, 8,"),
+        ("vllm", "", {"rank": 8}, "cannot be read: it states no rank r."),
+        ("vllm", "", None, "so the server does not start. Correct the directory"),
+    ],
+)
+def test_the_rank_of_an_adapter_on_this_machine_is_compared(
+    tmp_path, engine, bound, config, expected
+):
+    folder = tmp_path / "notes/adapters/polite"
+    folder.mkdir(parents=True)
+    if config is not None:
+        (folder / "adapter_config.json").write_text(json.dumps(config))
+    path = tmp_path / "Pulumi.test.yaml"
+    path.write_text(ADAPTER % (tmp_path, engine, f"\n      {bound}" if bound else ""))
+    lines = list(contradictions(validate(read_stack(path))))
+    assert len(lines) == bool(expected)
+    assert all(expected in each and "models.notes.loraAdapters.polite: " in each for each in lines)

@@ -46,10 +46,10 @@ def test_a_cache_keeps_what_was_read_last_and_the_beginnings_of_prompts():
 
 def test_a_router_finds_prompts_in_caches_and_shortens_the_wait():
     random, routed = outcome(), outcome(beginning=256)
-    assert routed.cached_percent > 2 * random.cached_percent
+    assert (routed.cached_percent or 0) > 2 * (random.cached_percent or 0) > 0
     assert routed.ttft_p95 < 0.7 * random.ttft_p95
     # Four of five blocks are shared, and no cache has more.
-    assert 65 < routed.cached_percent <= 80
+    assert 65 < (routed.cached_percent or 0) <= 80
 
 
 def test_without_a_cache_a_router_gains_nothing():
@@ -65,7 +65,8 @@ class Busy:
     def __init__(self, running):
         self._running = running
 
-    def running(self, _now):
+    def running(self, now):
+        del now
         return self._running
 
 

@@ -3,12 +3,14 @@ that are not set.
 """
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, PositiveInt, StringConstraints, field_validator
 from pydantic.alias_generators import to_camel
 
 from inferplan.components.handles import NodeTarget
+from inferplan.components.serving.adapters import rank_problems
 from inferplan.components.serving.hardware import default_image_of
 from inferplan.components.serving.openai_model import OpenAiModel
 from inferplan.components.serving.pod_settings import RESERVED_ENV
@@ -137,6 +139,13 @@ class SglangSpec(OpenAiModel):
                 yield SpecError(each.path, text)
         for name, problem in options.ignored_variables(self.env):
             yield SpecError(("env", name), problem)
+
+    def problems_of_files(self, directory: Path, target: NodeTarget) -> Iterator[str]:  # noqa: ARG002 - the same on every pool
+        # Without the option, SGLang takes the largest rank of the adapters.
+        if self.max_lora_rank is not None:
+            yield from rank_problems(
+                self.lora_adapters, directory, self.max_lora_rank, default=False
+            )
 
     def errors_on(self, target: NodeTarget) -> Iterator[SpecError]:
         """Yield arguments that the server rejects, and replicas over several nodes where that does

@@ -23,6 +23,7 @@ VLLM_ENVIRONMENT = {
     "VLLM_CACHE_ROOT": "/cache/vllm",
     "VLLM_NO_USAGE_STATS": "1",
 }
+DEFAULT_LORA_RANK = 16
 MEMORY_SHARE = 0.92
 """vLLM's default of gpu_memory_utilization (0.33.0)."""
 EngineArgName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=80)]

@@ -4,6 +4,7 @@ are not set.
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import StringConstraints, field_validator
@@ -11,6 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.components.handles import NodeTarget, Task
 from inferplan.components.naming import content_key
+from inferplan.components.serving.adapters import rank_problems
 from inferplan.components.serving.hardware import default_image_of, vendor_of
 from inferplan.components.serving.openai_model import OpenAiModel
 from inferplan.components.serving.scaling_spec import (
@@ -22,6 +24,7 @@ from inferplan.components.serving.scaling_spec import (
 from inferplan.components.serving.traffic_spec import Batching
 from inferplan.components.serving.vllm import cpu, values
 from inferplan.components.serving.vllm.engine_args import (
+    DEFAULT_LORA_RANK,
     MEMORY_SHARE,
     VLLM_RESERVED_ENV,
     LoraName,
@@ -128,6 +131,14 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
     def adapter_names(self) -> tuple[str, ...]:
         """The names of all adapters, those of the weights' directory first."""
         return (*self.lora_adapters, *self.lora_artifacts)
+
+    def problems_of_files(self, directory: Path, target: NodeTarget) -> Iterator[str]:  # noqa: ARG002 - the same on every pool
+        yield from rank_problems(
+            self.lora_adapters,
+            directory,
+            self.max_lora_rank or DEFAULT_LORA_RANK,
+            default=self.max_lora_rank is None,
+        )
 
     @rule
     def _settings_fit(self) -> Iterator[str]:
