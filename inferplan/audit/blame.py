@@ -21,6 +21,9 @@ _EXTREME: Final = re.compile(
 )
 _REJECTION: Final = re.compile(r"forbidden|denied|invalid", re.IGNORECASE)
 _OF_POD: Final = re.compile(r"(?<![\w.])spec\.[\w.\[\]]+")
+_OF_NAME: Final = re.compile(r'Pod "[^"]+" is invalid: metadata\.labels')
+"""Labels that a controller makes of the name of its object."""
+_DISK: Final = "spec.volumeClaimTemplates.*.spec.resources.requests.storage"
 _COUNTS: Final = ("replicas", "parallelism", "minReplicas", "size")
 _SHORTEST_WORD: Final = 4
 
@@ -32,6 +35,8 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
         each.field for each in references(manifest.body) if f"{each.kind} {each.name} " in reason
     ]
     early = list(_by_table("fields", reason, manifest, paths))
+    if _OF_NAME.search(reason):
+        return "metadata.name"
     if paths and 'Pod "' in reason and (field := _OF_POD.search(reason)):
         return text_of((*paths[0], "spec")).removesuffix("spec") + field[0].rstrip(".")
     fields = [
@@ -168,6 +173,8 @@ def _amounts(reason: str, manifest: Manifest) -> Iterator[str]:
     resources = sorted(_INSUFFICIENT.findall(reason), key=lambda each: not vendor_of(each))
     amounts = [(part, name, None) for name in resources for part in ("limits", "requests")]
     amounts += [(f"{part}s", name, amount(value)) for name, part, value in _EXTREME.findall(reason)]
+    if "forbidden" in reason and "persistentvolumeclaims" in reason:
+        yield from (text_of(path) for path, _ in select(manifest.body, _DISK))
     for part, name, value in amounts:
         for path, container in several:
             own = mapping(container, "resources", part).get(name)

@@ -13,6 +13,7 @@ from inferplan.audit.fleet import LOAD_NAMESPACE
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.session import Session
 from inferplan.kube.api import ApiError
+from inferplan.kube.objects import condition
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import number
 from inferplan.kube.selectors import selects
@@ -27,7 +28,15 @@ _RETRIES_SECONDS: Final = 8.0
 def blocked_drains(change: Change) -> Iterator[Finding]:
     """Disruption budgets that allow no eviction although all of their pods are healthy."""
     for key, manifest, _ in change.each(_BUDGET):
-        status = mapping(change.session.watching.get(key), "status")
+        live = change.session.watching.get(key)
+        status, allowed = mapping(live, "status"), condition(live or {}, "DisruptionAllowed")
+        if allowed.get("reason") == "SyncFailed":
+            # Its controller counts neither pods without a controller nor those of a Job.
+            known = change.first or change.same(key, "spec")
+            reason = f"it allows no eviction, because its pods cannot be counted: {allowed.get('message')}"
+            field = f"spec.{_limit(manifest)}"
+            yield finding("old-budget" if known else "budget", key, field, reason, manifest)
+            continue
         expected, field = status.get("expectedPods", 0), _limit(manifest)
         if (
             expected

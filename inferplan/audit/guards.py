@@ -1,5 +1,5 @@
 """Problems that a simulated cluster does not show by itself: missing Secrets, fields with two
-owners, probes and webhooks without a server.
+owners, webhooks without a server.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.manifest import Manifest, Object, finding
 from inferplan.audit.merge import unkept
 from inferplan.audit.placement import restrictions
-from inferplan.audit.templates import TABLE, containers, is_unnamed, references, select, templates
+from inferplan.audit.templates import TABLE, containers, references, select, templates
 from inferplan.kube.api import ApiError
 from inferplan.kube.field_owners import writers
 from inferplan.kube.paths import MISSING, mapping, parse, text_of, value_at
@@ -26,11 +26,6 @@ _ADMISSION = (
     "ValidatingAdmissionPolicyBinding",
 )
 """Kinds that decide whether a pod may be created."""
-_PROBED_PORTS = [
-    f"{probe}Probe.{action}.port"
-    for probe in ("startup", "readiness", "liveness")
-    for action in ("httpGet", "tcpSocket")
-]
 
 
 def missing_targets(change: Change) -> Iterator[Finding]:
@@ -67,10 +62,9 @@ def missing_targets(change: Change) -> Iterator[Finding]:
             code = "assumed" if change.first or change.same(key) else "dangling"
             yield finding(code, key, f"{each.field.rpartition('.')[0]}.apiVersion", reason, origin)
             continue
-        target, of_pods = each.target(key), each.kind in ("Secret", "ConfigMap")
-        code, effect, part = (
-            ("lost", ", so its pods do not start", "key") if of_pods else ("dangling", "", "port")
-        )
+        target, of_pods = each.target(key), each.is_of_pods
+        code, effect = "lost" if of_pods else "dangling", f", so {each.effect}" * bool(each.effect)
+        part = {"Service": "port", "Gateway": "listener"}.get(each.kind, "key")
         if (live := change.session.get(target, each.api_version)) is not None:
             parts = _parts(live)
             unsure = not of_pods and (change.first or (change.same(target) and change.same(key)))
@@ -83,13 +77,9 @@ def missing_targets(change: Change) -> Iterator[Finding]:
                 yield finding("assumed" if unsure else code, key, field, reason, origin)
         elif target in old:
             yield finding(code, key, each.field, f"{target} is deleted{effect}", origin)
-        elif target not in made:
-            # Accounts of other releases, such as a monitoring system's, are often bound.
-            unsure = (
-                change.first
-                or target in known
-                or (not of_pods and (operated or each.kind == "ServiceAccount"))
-            )
+        elif target not in made and target not in change.new.manifests:
+            unsure = change.first or target in known or (not of_pods and operated)
+            unsure = unsure or each.is_shared
             yield finding(
                 "assumed" if unsure else code,
                 key,
@@ -100,10 +90,13 @@ def missing_targets(change: Change) -> Iterator[Finding]:
 
 
 def _parts(live: Object) -> list[str]:
-    """The keys of a Secret or ConfigMap, and the numbers and names of the ports of a Service."""
+    """The keys of a Secret or ConfigMap, and the numbers and names of the ports of a Service or of
+    the listeners of a Gateway.
+    """
+    spec = mapping(live, "spec")
     ports = [
         str(each[name])
-        for each in mapping(live, "spec").get("ports") or ()
+        for each in spec.get("ports") or spec.get("listeners") or ()
         for name in ("port", "name")
         if each.get(name)
     ]
@@ -253,11 +246,9 @@ def dropped_fields(change: Change) -> Iterator[Finding]:
             )
 
 
-def container_fields(change: Change) -> Iterator[Finding]:
-    """Variables that a container has twice, which server-side apply rejects; and probes of ports
-    without that name, which a kubelet rejects.
-    """
-    for key, manifest, before in change.each():
+def repeated_variables(change: Change) -> Iterator[Finding]:
+    """Variables that a container has twice, which server-side apply rejects."""
+    for key, manifest, _ in change.each():
         for path, container in containers(manifest.body):
             names = [name for _, name in select(container, "env.*.name")]
             if twice := next((name for name in names if names.count(name) > 1), None):
@@ -266,18 +257,6 @@ def container_fields(change: Change) -> Iterator[Finding]:
                     " 4, Flux) rejects the object"
                 )
                 yield finding("doubled", key, text_of((*path, "env")), reason, manifest)
-            for field, port in (
-                match for probe in _PROBED_PORTS for match in select(container, probe)
-            ):
-                if is_unnamed(port, [container]):
-                    code = (
-                        "old"
-                        if before is not None and value_at(before.body, path) == container
-                        else "unready"
-                    )
-                    lacks = f"no port of container {container.get('name')} is named {port!r}"
-                    reason = f"{lacks}, so the probe fails and its pods are never Ready"
-                    yield finding(code, key, text_of((*path, *field)), reason, manifest)
 
 
 def unserved_webhooks(change: Change) -> Iterator[Finding]:

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from inferplan.audit import drains, guards
+from inferplan.audit.autoscalers import unscalable
 from inferplan.audit.blame import blamed_field
 from inferplan.audit.denials import denied_updates
 from inferplan.audit.deployed import Change, Deployed
+from inferplan.audit.kubelet import unstartable
 from inferplan.audit.manifest import TITLES, Manifest, finding
 from inferplan.audit.placement import blocking_pods, displacements, pods_of_others, restrictions
 from inferplan.audit.removals import VERSIONS, removed, unknown_of_nodes
@@ -31,8 +33,10 @@ _DOUBTS: Final = (
     drains.blocked_drains,
     drains.shared_budgets,
     attached_volumes,
-    guards.container_fields,
+    unstartable,
+    guards.repeated_variables,
     guards.double_owners,
+    unscalable,
     guards.other_managers,
     guards.later_owners,
     guards.unserved_webhooks,

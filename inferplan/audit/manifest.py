@@ -106,7 +106,8 @@ def finding(
     place, body = origin.place if origin else "", origin.body if is_manifest else {}
     if is_manifest:
         place = origin.place_of(field)
-    names = (str(subject), *re.split(r"[/ ]", str(subject)))
+    cause = () if is_manifest or not origin else re.split(r"[/ ]", origin.object)
+    names = (*cause, str(subject), *re.split(r"[/ ]", str(subject)))
     # Its pods and their claims, such as data-store-0.
     made = re.findall(_MADE.format(re.escape(names[-1])), reason)
     text = without_secrets(" ".join(reason.split()), body, (*names, *made))

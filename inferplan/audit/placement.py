@@ -23,6 +23,8 @@ from inferplan.review.findings import Finding
 from inferplan.tables import table
 
 _TABLE: Final = table("audit/placement.toml")
+_CLAIM_NAME: Final = "spec.volumes.*.persistentVolumeClaim.claimName"
+_TEMPLATE_CLASS: Final = "spec.volumeClaimTemplates.*.spec.storageClassName"
 _CLAIMS: Final = ("ResourceClaimTemplate", "ResourceClaim")  # for devices
 _LIMIT_SECONDS: Final = 20.0
 
@@ -85,7 +87,7 @@ def restrictions(change: Change, key: Key, workload: Manifest, reason: str) -> I
         if (
             near not in ("", key.namespace)
             or change.same(other)
-            or not _concerns(other, manifest, key, workload, reason)
+            or not _concerns(change, other, manifest, key, workload, reason)
         ):
             continue
         fields = [
@@ -104,7 +106,9 @@ def restrictions(change: Change, key: Key, workload: Manifest, reason: str) -> I
         yield finding("restricts", other, field, f"pods of {key} do not run: {reason}", manifest)
 
 
-def _concerns(other: Key, manifest: Manifest, key: Key, workload: Manifest, reason: str) -> bool:
+def _concerns(
+    change: Change, other: Key, manifest: Manifest, key: Key, workload: Manifest, reason: str
+) -> bool:
     """True if the object `other` is about the pods of `key`: by what they name, by what it names, or
     because `reason` names it; a LimitRange and a Namespace are about all.
     """
@@ -113,9 +117,20 @@ def _concerns(other: Key, manifest: Manifest, key: Key, workload: Manifest, reas
     if other.kind == "RuntimeClass":
         pods = (each for _, each in templates(workload.body))
         return any(mapping(each, "spec").get("runtimeClassName") == other.name for each in pods)
+    if other.kind == "StorageClass":
+        return other.name in _classes(change, key, workload)
     if target := mapping(manifest.spec, "scaleTargetRef"):
         return (target.get("kind", "Deployment"), target.get("name")) == (key.kind, key.name)
     return other.kind in ("LimitRange", "Namespace") or other.name in reason
+
+
+def _classes(change: Change, key: Key, workload: Manifest) -> Iterator[str]:
+    """The storage classes of the claims of `workload`."""
+    yield from (str(name) for _, name in select(workload.body, _TEMPLATE_CLASS))
+    for _, template in templates(workload.body):
+        for _, name in select(template, _CLAIM_NAME):
+            live = change.session.get(Key("PersistentVolumeClaim", key.namespace, str(name)), "v1")
+            yield str(mapping(live, "spec").get("storageClassName"))
 
 
 def _unmet(change: Change, key: Key, workload: Manifest, other: Key, claim: Manifest) -> str:

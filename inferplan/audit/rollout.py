@@ -171,7 +171,8 @@ class Rollout:
             for each in references(manifest.body)
         ):
             target = each.target(key)
-            if not self.adopts and target in names and self.session.get(target, "v1") is None:
+            early = each.is_of_pods and target in names and not self.adopts
+            if early and self.session.get(target, "v1") is None:
                 yield (
                     key,
                     (

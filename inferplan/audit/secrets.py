@@ -23,4 +23,5 @@ def without_secrets(text: str, body: dict[str, Any], names: tuple[str, ...] = ()
     """
     shown = disclosed(body, f"{body.get('apiVersion', 'v1')}/{body.get('kind')}")
     public = [each for _, each in leaves(shown) if isinstance(each, str) and HIDDEN not in each]
-    return message(clean(text), hidden_values(body, shown), {*names, *public})
+    near = (f"{name}/{each}" for name in names for each in public if f"/{each}" in text)
+    return message(clean(text), hidden_values(body, shown), {*names, *public, *near})

@@ -246,8 +246,11 @@ class Session:
             self.history.changed.clear()
             while self.history.claims:
                 # No watch shows volumes, and a busy controller binds one late.
+                claim = self.history.claims.popleft()
+                name = str(claim["spec"].get("storageClassName"))
+                kind = self.get(Key("StorageClass", "", name), "storage.k8s.io/v1") or {}
                 with contextlib.suppress(ApiError), self.watching.idle.busy():
-                    self.put(stub_volume(self.history.claims.popleft()))
+                    self.put(stub_volume(claim, kind.get("allowedTopologies") or ()))
             waiting, unscaled = dict(self._unready(watched)), is_unscaled(self.watching)
             quiet = self.watching.idle.seconds
             is_sure = is_sure and quiet > _CALM_SECONDS

@@ -14,6 +14,9 @@ from inferplan.rehearsal.wait.object_events import Key
 from inferplan.tables import table
 
 TABLE: Final = table("audit/references.toml")
+_NO_START: Final = "its pods do not start"
+_WITH_KEYS: Final = ("Secret", "ConfigMap")
+_WITH_PARTS: Final = (*_WITH_KEYS, "Service", "Gateway")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,8 @@ class Reference:
     """An object that another one, or its pods, names at `field`.
 
     `version` is its API version as it is written there, "" if it is not; `keys` are those of a
-    Secret or ConfigMap, or the port of a Service, each with the field to blame if it is missing.
+    Secret or ConfigMap, the port of a Service, or the listener of a Gateway, each with the field to
+    blame if it is missing. `effect` is what happens without the object.
     """
 
     kind: str
@@ -31,10 +35,19 @@ class Reference:
     api_version: str
     version: str
     namespace: str
+    effect: str
+    is_shared: bool
+    """True if others may provide the object."""
+
+    @property
+    def is_of_pods(self) -> bool:
+        """True if pods do not start without the object."""
+        return self.effect == _NO_START
 
     def target(self, key: Key) -> Key:
         """The object that `key` names with this reference."""
-        return Key(self.kind, self.namespace or key.namespace, self.name)
+        namespace = self.namespace or key.namespace
+        return Key(self.kind, "" if self.kind in TABLE["of_cluster"] else namespace, self.name)
 
 
 def templates(body: Mapping[str, Any]) -> Iterator[tuple[Path, Object]]:
@@ -112,7 +125,9 @@ def references(body: Mapping[str, Any]) -> Iterator[Reference]:
             if kind in TABLE["targets"] and isinstance(name, str):
                 field = text_of((*path, row.get("name", "name")))
                 parts = (
-                    part for pattern in TABLE["parts"] for part in select(place, pattern, path)
+                    part
+                    for pattern in (TABLE["parts"] if kind in _WITH_PARTS else ())
+                    for part in select(place, pattern, path)
                 )
                 keys = {
                     str(part): text_of(inner)
@@ -122,7 +137,17 @@ def references(body: Mapping[str, Any]) -> Iterator[Reference]:
                 version, namespace = (
                     str(place.get(each) or "") for each in ("apiVersion", "namespace")
                 )
-                yield Reference(kind, name, field, keys, TABLE["targets"][kind], version, namespace)
+                yield Reference(
+                    kind,
+                    name,
+                    field,
+                    keys,
+                    TABLE["targets"][kind],
+                    version,
+                    namespace,
+                    effect=row.get("effect", _NO_START if kind in _WITH_KEYS else ""),
+                    is_shared=row.get("shared", kind in TABLE["shared"]),
+                )
 
 
 def is_unnamed(port: Any, several: Iterable[Mapping[str, Any]]) -> bool:

@@ -3,6 +3,7 @@ of the user's storage classes.
 """
 
 import contextlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,8 +42,10 @@ def _name(claim: Object) -> str:
     return f"stub-{claim['metadata']['uid']}"
 
 
-def stub_volume(claim: Object) -> Object:
-    """The volume that a provisioner would make for `claim`; nothing is stored in it."""
+def stub_volume(claim: Object, topologies: Iterable[Object] = ()) -> Object:
+    """The volume that a provisioner would make for `claim`, on the nodes of `topologies`, those that
+    a storage class allows; nothing is stored in it.
+    """
     metadata, spec = claim["metadata"], claim["spec"]
     name = _name(claim)
     reference = {
@@ -60,9 +63,15 @@ def stub_volume(claim: Object) -> Object:
         "accessModes": spec["accessModes"],
         "hostPath": {"path": f"{REHEARSED_VOLUMES}/{name}"},
     }
+    terms = [
+        {"matchExpressions": [{**rule, "operator": "In"} for rule in rules]}
+        for each in topologies
+        if (rules := each.get("matchLabelExpressions"))
+    ]
+    nodes = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}} if terms else {}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {"name": name},
-        "spec": {**kept, **sizes},
+        "spec": {**kept, **sizes, **nodes},
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 from inferplan.errors import ClusterError
 from inferplan.kube.api import Api, ApiError, UnknownKindError
+from inferplan.kube.objects import condition
 from inferplan.progress import Progress
 from inferplan.rehearsal.cluster.record import Cluster
 
@@ -48,7 +49,9 @@ def installer(cluster: Cluster, progress: Progress) -> Callable[[str], bool]:
 
 
 def await_served(api: Api, definition: dict[str, Any]) -> None:
-    """Return when the API server serves the kind of `definition`. Raises ClusterError."""
+    """Return when the API server serves the kind of `definition`, or never will, because another
+    one has its names: its condition says so. Raises ClusterError.
+    """
     spec = definition["spec"]
     version = next(each["name"] for each in spec["versions"] if each["served"])
     deadline = time.monotonic() + _SERVED_SECONDS
@@ -56,6 +59,10 @@ def await_served(api: Api, definition: dict[str, Any]) -> None:
         try:
             api.resource(f"{spec['group']}/{version}", spec["names"]["kind"])
         except UnknownKindError as missing:
+            resource = api.resource(definition["apiVersion"], definition["kind"])
+            live = api.request("GET", resource.path("", definition["metadata"]["name"]))
+            if condition(live, "NamesAccepted").get("status") == "False":
+                return
             if time.monotonic() > deadline:
                 problem = (
                     f"{definition['metadata']['name']} was applied, but is not served after"
