@@ -20,10 +20,12 @@ _EXTREME: Final = re.compile(
     r"(?:maximum|minimum) ([\w./-]+) usage per \w+ is [^,]+, but (limit|request) is (\w+)"
 )
 _REJECTION: Final = re.compile(r"forbidden|denied|invalid", re.IGNORECASE)
+_OF_NODES: Final = re.compile("(olume|Volume's) node affinity")
 _OF_POD: Final = re.compile(r"(?<![\w.])spec\.[\w.\[\]]+")
 _OF_NAME: Final = re.compile(r'Pod "[^"]+" is invalid: metadata\.labels')
 """Labels that a controller makes of the name of its object."""
 _DISK: Final = "spec.volumeClaimTemplates.*.spec.resources.requests.storage"
+_CLASS: Final = "spec.volumeClaimTemplates.*.spec.storageClassName"
 _COUNTS: Final = ("replicas", "parallelism", "minReplicas", "size")
 _SHORTEST_WORD: Final = 4
 
@@ -41,6 +43,7 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
         return text_of((*paths[0], "spec")).removesuffix("spec") + field[0].rstrip(".")
     fields = [
         *named,
+        *(text_of(path) for path, _ in select(manifest.body, _CLASS) if _OF_NODES.search(reason)),
         *_by_table("late", reason, manifest, paths),
         *_amounts(reason, manifest),
         *early,

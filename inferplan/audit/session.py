@@ -14,7 +14,13 @@ from inferplan.audit.history import History
 from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import patch
 from inferplan.audit.scaling import is_unscaled
-from inferplan.audit.standstill import await_programs, is_uncounted, patiently, retry_passed_over
+from inferplan.audit.standstill import (
+    await_programs,
+    is_unbound,
+    is_uncounted,
+    patiently,
+    retry_passed_over,
+)
 from inferplan.audit.templates import TABLE, body_of
 from inferplan.errors import ClusterError, ObjectFailed
 from inferplan.kube.api import Api, ApiError, Resource, UnknownKindError
@@ -248,8 +254,8 @@ class Session:
                 # No watch shows volumes, and a busy controller binds one late.
                 claim = self.history.claims.popleft()
                 name = str(claim["spec"].get("storageClassName"))
-                kind = self.get(Key("StorageClass", "", name), "storage.k8s.io/v1") or {}
                 with contextlib.suppress(ApiError), self.watching.idle.busy():
+                    kind = self.get(Key("StorageClass", "", name), "storage.k8s.io/v1") or {}
                     self.put(stub_volume(claim, kind.get("allowedTopologies") or ()))
             waiting, unscaled = dict(self._unready(watched)), is_unscaled(self.watching)
             quiet = self.watching.idle.seconds
@@ -267,7 +273,7 @@ class Session:
                 seen = {key: live for key in waiting if (live := self.watching.get(key))}
                 causes = {key: reasons.why(self.watching, live)[0] for key, live in seen.items()}
                 late = any(key.kind in _STATED and not cause for key, cause in causes.items())
-                late = late and quiet < _UNSTATED_SECONDS
+                late = (late or is_unbound(self.watching)) and quiet < _UNSTATED_SECONDS
                 late = late or (unscaled and quiet < _SCALING_SECONDS)
                 late = late and time.monotonic() < deadline
                 if not (calm or late or is_sure):

@@ -78,6 +78,14 @@ def is_uncounted(watching: Watching, history: History) -> bool:
     )
 
 
+def is_unbound(watching: Watching) -> bool:
+    """True if a busy controller has not bound a claim to its volume yet; each claim gets one."""
+    return any(
+        not each["spec"].get("volumeName") and "deletionTimestamp" not in each["metadata"]
+        for each in watching.known("PersistentVolumeClaim")
+    )
+
+
 def retry_passed_over(api: Api, watching: Watching) -> None:
     """Replace pending pods that the scheduler passes over although a pod has left since."""
     for pod in watching.known("Pod"):
