@@ -196,6 +196,7 @@ def _inline(line: str, walk: Walk, depth: int, *, names: Names = None, neighbour
             continue
         if (
             _asks_secret(previous)
+            and not (names and text in names)
             and kind in ("word", "quoted", "pair")
             and (previous.startswith("-") or unknown_characters(text))
         ):
