@@ -2,6 +2,7 @@
 pruning, reaction to rejections.
 """
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -15,6 +16,9 @@ from inferplan.tables import table
 
 _TABLE: Final = table("audit/deployers.toml")
 DEPLOYERS: Final = tuple(_TABLE["deployers"])
+_WHOLE: Final = re.compile("(ServerSideApply|Replace)=true")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_LONGEST_ANNOTATIONS: Final = 1 << 18
 _KINDS: Final = {kind: index for index, kind in enumerate(_TABLE["kinds"])}
 
 
@@ -40,6 +44,7 @@ class Deployer:
     prunes: bool
     checks_first: str = ""
     merges: bool = False
+    annotates: str = ""
     waits: bool = False
     recreates: bool = False
     first: Sequence[str] = ()
@@ -95,6 +100,13 @@ class Deployer:
 
     def is_hook(self, manifest: Manifest) -> bool:
         return bool(self._hooks(manifest))
+
+    def is_too_long(self, manifest: Manifest) -> bool:
+        """True if the deployer writes the object into an annotation, which the API server limits."""
+        if not self.annotates or _WHOLE.search(manifest.annotation(self.annotates)):
+            return False
+        text = json.dumps(manifest.body, separators=(",", ":"), ensure_ascii=False)
+        return len(text.encode()) + len(_LAST_APPLIED) > _LONGEST_ANNOTATIONS
 
     def is_kept(self, manifest: Manifest) -> bool:
         return _has(manifest, self.keep)

@@ -10,14 +10,16 @@ from inferplan.audit.denials import denied_updates
 from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.kubelet import unstartable
 from inferplan.audit.manifest import TITLES, Manifest, finding
+from inferplan.audit.monitors import unscraped
 from inferplan.audit.placement import blocking_pods, displacements, pods_of_others, restrictions
 from inferplan.audit.removals import VERSIONS, removed, unknown_of_nodes
 from inferplan.audit.services import STRATEGIES, outages
 from inferplan.audit.session import Session
-from inferplan.audit.templates import schedulers
+from inferplan.audit.templates import schedulers, select
 from inferplan.audit.volumes import attached_volumes
 from inferplan.documents.text import joined
 from inferplan.kube.paths import mapping, text_of
+from inferplan.kube.quantity import number
 from inferplan.rehearsal.wait.object_events import Key
 from inferplan.review.findings import Finding
 
@@ -27,6 +29,7 @@ _NO_STRATEGY: Final = "delete the old pods first, or add a node for the new ones
 _DOUBTS: Final = (
     outages,
     guards.missing_targets,
+    unscraped,
     guards.dropped_fields,
     guards.rejected_again,
     denied_updates,
@@ -51,6 +54,7 @@ def judge(change: Change) -> Iterator[Finding]:
         *_unready(change),
         *_empty(change),
         *_removed(change),
+        *_disks(change),
     )
     doubts = [each for find in _DOUBTS for each in find(change)]
     yield from {(each.object, each.field, each.code): each for each in reversed(doubts)}.values()
@@ -241,6 +245,35 @@ def _holds(parent: Manifest, key: Key, manifest: Manifest) -> bool:
         kind = mapping(parent.spec, "names").get("kind")
         return (manifest.group, manifest.kind) == (parent.spec.get("group"), kind)
     return parent.kind == "Namespace" and key.namespace == parent.name
+
+
+def _disks(change: Change) -> Iterator[Finding]:
+    """StatefulSets whose controller deletes claims with their data, since they have fewer replicas
+    or are deleted.
+    """
+    went = {key: change.new.deleted.get(key) for key in change.new.recreated} | change.new.deleted
+    for key, manifest, before in change.each("StatefulSet"):
+        policy = mapping(manifest.spec, "persistentVolumeClaimRetentionPolicy")
+        count, had = (
+            number(each.spec.get("replicas"), 1) if each else 0 for each in (manifest, before)
+        )
+        several = [
+            text for _, text in select(manifest.spec, "volumeClaimTemplates.*.metadata.name")
+        ]
+        if several and policy.get("whenScaled") == "Delete" and count < had:
+            names = [f"{name}-{key.name}-{at}" for at in range(count, had) for name in several]
+            field = "spec.replicas"
+            reason = (
+                f"whenScaled is Delete, so its controller deletes {joined(names, 3)} with the data"
+            )
+            yield finding("claim", key, field, reason, manifest)
+    for key, manifest in went.items():
+        each = manifest or change.old.manifests.get(key)
+        policy = mapping(each.spec if each else {}, "persistentVolumeClaimRetentionPolicy")
+        if key.kind == "StatefulSet" and policy.get("whenDeleted") == "Delete":
+            field = "spec.persistentVolumeClaimRetentionPolicy.whenDeleted"
+            reason = "it is deleted, and its controller deletes its claims with the data"
+            yield finding("claim", key, field, reason, each)
 
 
 def _removed(change: Change) -> Iterator[Finding]:

@@ -218,6 +218,7 @@ class Rollout:
         key = session.key(manifest)
         try:
             session.resource(manifest)
+            self._check_length(manifest)
             if not dry_run:
                 result.declared[key] = manifest
                 self._let_pods_start(key, manifest)
@@ -246,6 +247,20 @@ class Rollout:
             if existed:
                 result.manifests[key] = self.before.manifests.get(key, manifest)
         return not existed
+
+    def _check_length(self, manifest: Manifest) -> None:
+        """Raise ApiError if the deployer's annotation is too long; an object that was too long before
+        is applied in another way.
+        """
+        before = self.before.manifests.get(self.session.key(manifest))
+        was = before is not None and self.deployer.is_too_long(before)
+        if self.deployer.is_too_long(manifest) and not (was or self.adopts):
+            words = (
+                f"Too long: may not be more than 262144 bytes, and {self.deployer.name} writes the"
+                " whole object into an annotation, unless it applies on the server's side"
+            )
+            causes = [{"field": "metadata.annotations", "message": words}]
+            raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", words, {"causes": causes})
 
     def _let_pods_start(self, key: Key, manifest: Manifest) -> None:
         """Wait for what was applied before a changed RuntimeClass: else the time that a controller
