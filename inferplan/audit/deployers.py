@@ -44,7 +44,7 @@ class Deployer:
     prunes: bool
     checks_first: str = ""
     merges: bool = False
-    annotates: str = ""
+    annotates: bool = False
     waits: bool = False
     recreates: bool = False
     first: Sequence[str] = ()
@@ -103,7 +103,8 @@ class Deployer:
 
     def is_too_long(self, manifest: Manifest) -> bool:
         """True if the deployer writes the object into an annotation, which the API server limits."""
-        if not self.annotates or _WHOLE.search(manifest.annotation(self.annotates)):
+        options = manifest.annotation(self.recreate[0]) if self.recreate else ""
+        if not self.annotates or _WHOLE.search(options):
             return False
         text = json.dumps(manifest.body, separators=(",", ":"), ensure_ascii=False)
         return len(text.encode()) + len(_LAST_APPLIED) > _LONGEST_ANNOTATIONS

@@ -270,7 +270,8 @@ def _disks(change: Change) -> Iterator[Finding]:
     for key, manifest in went.items():
         each = manifest or change.old.manifests.get(key)
         policy = mapping(each.spec if each else {}, "persistentVolumeClaimRetentionPolicy")
-        if key.kind == "StatefulSet" and policy.get("whenDeleted") == "Delete":
+        has_disks = bool(each and each.spec.get("volumeClaimTemplates"))
+        if key.kind == "StatefulSet" and has_disks and policy.get("whenDeleted") == "Delete":
             field = "spec.persistentVolumeClaimRetentionPolicy.whenDeleted"
             reason = "it is deleted, and its controller deletes its claims with the data"
             yield finding("claim", key, field, reason, each)

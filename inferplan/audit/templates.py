@@ -122,7 +122,7 @@ def references(body: Mapping[str, Any]) -> Iterator[Reference]:
             if not isinstance(place, Mapping) or place.get("optional"):
                 continue
             kind, name = place.get("kind", row["target"]), place.get(row.get("name", "name"))
-            if kind in TABLE["targets"] and isinstance(name, str):
+            if kind in TABLE["targets"] and isinstance(name, str) and name:
                 field = text_of((*path, row.get("name", "name")))
                 parts = (
                     part
