@@ -23,6 +23,7 @@ BEFORE = {
     "kv-cache-dtype",
     "start-method",
     "sequences-above-tokens",
+    "cudagraph-mode",
 }
 # Errors without the engine's own sentence: parallel sizes are judged by the nodes, and the port is
 # fixed.

@@ -33,7 +33,7 @@ PATHS = {
 @pytest.mark.parametrize("task", TASK_OPTIONS)
 def test_the_options_of_a_task_are_those_of_vllm(task, release):
     options = TASK_OPTIONS[task]
-    assert not [*unknown(options, release), *problems(options, {}, release)]
+    assert not [*unknown(options, release), *problems(options, release)]
 
 
 def test_servers_start_with_the_options_of_their_task():

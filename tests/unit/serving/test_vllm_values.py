@@ -100,6 +100,39 @@ WRONG: list[tuple[list[str], str]] = [
     (["--seed", "5", "--seed", "6"], "stands twice"),
     (["--max-logprobs", "many"], "is not a number"),
     (["--stream-interval"], "needs a value"),
+    (["--enforce-eager", "true"], "vLLM says: unrecognized arguments: true"),
+    (["--enforce-eager=true"], "takes no value"),
+    (["--seed", "5", "6"], "'6' is not a value of --seed"),
+    (["--tokenizer-mode", "fast"], "hf"),
+    (["--config-format=json"], "mistral"),
+    (["--attention-config.backend=FLASHINFER9"], "FLASHINFER"),
+    (["--compilation-config", '{"cudagraph_mode": "FULL_ALL"}'], "FULL_DECODE_ONLY"),
+    (["--compilation-config.mode=VLLM"], "VLLM_COMPILE"),
+    (
+        ["--speculative-config", '{"method": "ngram", "num_speculative_tokens": "some"}'],
+        "is not a number",
+    ),
+    (["--speculative-config", '{"method": "ngram"}'], "needs num_speculative_tokens"),
+    (
+        [
+            "--speculative-config.method=ngram",
+            "--speculative-config.num_speculative_tokens=2",
+            "--speculative-config.prompt_lookup_min=4",
+            "--speculative-config.prompt_lookup_max=3",
+        ],
+        "prompt_lookup_min=4 must be <= prompt_lookup_max=3",
+    ),
+    (
+        ["--structured-outputs-config", '{"disable_any_whitespace": true}'],
+        "needs the backend xgrammar or guidance",
+    ),
+    (
+        ["--kv-transfer-config", '{"kv_connector": "LMCacheConnectorV1"}'],
+        "has kv_connector without kv_role",
+    ),
+    (["--hf-overrides", '{"rope_scaling": {"factor": 4.0}}'], "has no rope_type"),
+    (["--enable-log-outputs"], "needs --enable-log-requests"),
+    (["--attention-backend=FLASHINFER", "--attention-config.backend=FLASHINFER"], "say the same"),
 ]
 RIGHT: list[list[str]] = [
     ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"],
@@ -117,7 +150,10 @@ RIGHT: list[list[str]] = [
     ["--no-enable-chunked-prefill"],
     ["--max-log-len", "100", "--seed=-1"],
     ["--tool-parser-plugin", "/models/own.py", "--tool-call-parser", "own"],
-    ["--kv-transfer-config", '{"kv_connector": "Own", "kv_connector_module_path": "own.py"}'],
+    [
+        "--kv-transfer-config",
+        '{"kv_connector": "Own", "kv_role": "kv_both", "kv_connector_module_path": "own.py"}',
+    ],
     ["--kv-transfer-config", '{"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}'],
     ["--kv-transfer-config", '{"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}'],
     ["--mm_processor_cache_gb", "0"],
@@ -126,6 +162,18 @@ RIGHT: list[list[str]] = [
     ["--reasoning-parser", "qwen3"],
     ["--structured-outputs-config.backend=xgrammar"],
     ["--attention-backend", "FLASHINFER"],
+    ["--attention-backend", "flash_attn"],
+    ["--compilation-config", '{"cudagraph_mode": "full_and_piecewise", "mode": 3}'],
+    ["--compilation-config.mode", "vllm_compile"],
+    ["--tokenizer-mode", "mistral", "--config-format=hf"],
+    [
+        "--structured-outputs-config.backend=guidance",
+        "--structured-outputs-config.disable_any_whitespace=true",
+    ],
+    ["--cudagraph-capture-sizes", "1", "2", "--seed", "-1"],
+    ["--hf-overrides", '{"rope_parameters": {"rope_theta": 500000.0}}'],
+    ["--enable-log-requests", "--enable-log-outputs"],
+    ["--max-cpu-loras", "4"],
 ]
 
 
@@ -158,9 +206,12 @@ def test_what_vllm_accepts_is_no_error(tmp_path, arguments):
     [
         ("quantization", "4bit", "compressed-tensors"),
         ("kvCacheDtype", "fp4", "nvfp4"),
-        ("maxNumBatchedTokens", 2, "cannot hold"),
+        ("maxNumBatchedTokens", 2, "Raise maxNumBatchedTokens to 4 at least"),
         ("env", {"VLLM_KV_CACHE_LAYOUT": "NDH"}, "NHD"),
         ("env", {"VLLM_WORKER_MULTIPROC_METHOD": "thread"}, "spawn"),
+        ("env", {"VLLM_ENGINE_READY_TIMEOUT_S": "10m"}, "is not a number"),
+        ("env", {"VLLM_USE_FLASHINFER_SAMPLER": "true"}, "is not a number"),
+        ("env", {"VLLM_LOGGING_LEVEL": "verbose"}, "WARNING"),
     ],
 )
 def test_fields_and_variables_have_the_values_of_vllm(tmp_path, field, value, words):

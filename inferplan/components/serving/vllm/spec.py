@@ -23,6 +23,7 @@ from inferplan.components.serving.scaling_spec import (
 )
 from inferplan.components.serving.traffic_spec import Batching
 from inferplan.components.serving.vllm import cpu, values
+from inferplan.components.serving.vllm.combinations import contradictions
 from inferplan.components.serving.vllm.engine_args import (
     DEFAULT_LORA_RANK,
     MEMORY_SHARE,
@@ -206,7 +207,7 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
         fields = self.options(None)
         listed = (
             *values.unknown(self.extra_args, release),
-            *values.problems(self.extra_args, fields, release),
+            *values.problems(self.extra_args, release),
         )
         for index, problem in sorted(listed):
             yield SpecError(("extraArgs", index), problem)
@@ -214,6 +215,7 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
             yield SpecError((to_camel(field),), problem)
         for name, problem in values.variable_problems(self.env, release):
             yield SpecError(("env", name), problem)
+        yield from contradictions(self.extra_args, fields, release)
 
     def _image_on(self, target: NodeTarget) -> str:
         return self.image or default_image_of(self, target) or ""

@@ -15,6 +15,7 @@ from typing import Any
 VALUES_FOLDER = Path(__file__).with_name("values")
 OPTIONS_FILE = Path(__file__).with_name("options.txt")
 _NUMBERS = {"int", "float"}
+_CONVERSIONS = {*_NUMBERS, "maybe_convert_int"}
 # Modules below `entrypoints` that add options to those of the engine and of the server.
 _PARSERS = ("cli/serve.py", "*/cli_args.py", "*/*/cli_args.py")
 # Registries of names that no type states: the option, the module, the name of the mapping or of the
@@ -26,12 +27,23 @@ _REGISTRIES = (
     ("--kv-cache-dtype", "config/cache.py", "CacheDType"),
     ("--quantization", "model_executor/layers/quantization/__init__.py", "QuantizationMethods"),
     ("--attention-backend", "v1/attention/backends/registry.py", "AttentionBackendEnum"),
+    ("--mm-encoder-attn-backend", "v1/attention/backends/registry.py", "AttentionBackendEnum"),
+    ("--attention-config.backend", "v1/attention/backends/registry.py", "AttentionBackendEnum"),
+    ("--tokenizer-mode", "tokenizers/registry.py", "_VLLM_TOKENIZERS"),
+    ("--config-format", "transformers_utils/config.py", "_CONFIG_FORMAT_TO_CONFIG_PARSER"),
     (
         "--kv-transfer-config.kv_connector",
         "distributed/kv_transfer/kv_connector/factory.py",
         "register_connector",
     ),
 )
+# Names that the code itself handles, before it looks into a registry.
+_ALWAYS = {
+    "--attention-backend": ("auto",),
+    "--attention-config.backend": ("auto",),
+    "--config-format": ("auto",),
+    "--tokenizer-mode": ("auto",),
+}
 
 
 class _Source:
@@ -40,6 +52,7 @@ class _Source:
     def __init__(self, package: Path) -> None:
         self.package = package
         self.classes: dict[str, ast.ClassDef] = {}
+        self.members: dict[str, list[str]] = {}
         self.aliases: dict[str, ast.expr] = {}
         first = (
             *sorted((package / "config").glob("*.py")),
@@ -52,6 +65,8 @@ class _Source:
                 match node:
                     case ast.ClassDef(name=name) if path in first:
                         self.classes.setdefault(name, node)
+                        if any("Enum" in ast.unparse(base) for base in node.bases):
+                            self.members.setdefault(name, _members(node))
                     case (
                         ast.Assign(targets=[ast.Name(id=name)], value=value)
                         | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
@@ -100,6 +115,18 @@ class _Source:
                 values += self.literals(self.aliases[node.id])
         return sorted(set(values))
 
+    def field(self, annotation: ast.expr) -> list[str] | dict[str, list[str]] | str | None:
+        """The values that a field of a JSON option takes: those of its Literals, the members of an
+        enumeration in any case, or a number; None for all others.
+        """
+        if values := self.literals(annotation):
+            return values
+        types = self.names(annotation) - {"None"}
+        members = [each for name in sorted(types) for each in self.members.get(name, ())]
+        if members and len(types) == 1:
+            return {"members": members}
+        return min(types) if types and types <= _NUMBERS else None
+
     def row(self, annotation: ast.expr) -> dict[str, Any]:
         """The kind of value that an option of this type takes."""
         types = self.names(annotation)
@@ -110,8 +137,7 @@ class _Source:
         if nested is not None:
             return {
                 "fields": {
-                    key: values if (values := self.literals(each)) else None
-                    for key, each in sorted(self.fields(nested).items())
+                    key: self.field(each) for key, each in sorted(self.fields(nested).items())
                 }
             }
         if "bool" in types:
@@ -127,16 +153,32 @@ class _Source:
         return {"takes": min(numbers) if numbers and types <= {*_NUMBERS, "None"} else "text"}
 
 
+def _members(node: ast.ClassDef) -> list[str]:
+    """The names of an enumeration, and its values that are texts."""
+    found: set[str] = set()
+    for each in node.body:
+        match each:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                found |= {name, *_texts([value])} if not _is_number(value) else {name}
+    return sorted(found)
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int)
+
+
 def tables(package: Path) -> dict[str, Any]:
     source = _Source(package)
     options = dict(sorted(_options(source)))
     for option, module, name in _REGISTRIES:
-        names = sorted(_registered(source, package / module, name))
+        names = sorted({*_registered(source, package / module, name), *_ALWAYS.get(option, ())})
         name_of_option, _, field = option.partition(".")
+        # The names of an enumeration are taken in any case.
+        row = {"members" if name.endswith("Enum") else "values": names}
         if field:
-            options[name_of_option]["fields"][field] = names
+            options[name_of_option]["fields"][field] = row.get("values", row)
         else:
-            options[option] = {"values": names}
+            options[option] = row
     version = source.tree(package / "_version.py")
     return {
         "vllm": next(
@@ -195,9 +237,10 @@ def _texts(nodes: Iterable[ast.expr | None]) -> list[str]:
 def _registered(source: _Source, path: Path, name: str) -> Iterator[str]:
     for node in ast.walk(source.tree(path)):
         match node:
-            case ast.Assign(targets=[ast.Name(id=target)], value=ast.Dict(keys=keys)) if (
-                target == name
-            ):
+            case (
+                ast.Assign(targets=[ast.Name(id=target)], value=ast.Dict(keys=keys))
+                | ast.AnnAssign(target=ast.Name(id=target), value=ast.Dict(keys=keys))
+            ) if target == name:
                 yield from _texts(keys)
             case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
                 yield from source.literals(value)
@@ -213,8 +256,8 @@ def _registered(source: _Source, path: Path, name: str) -> Iterator[str]:
                 yield str(value)
 
 
-def _variables(source: _Source) -> Iterator[tuple[str, list[str] | None]]:
-    """The variables of the engine; the values of those that are enumerated."""
+def _variables(source: _Source) -> Iterator[tuple[str, list[str] | str | None]]:
+    """The variables of the engine; the values of those that are enumerated, and the numbers."""
     for node in ast.walk(source.tree(source.package / "envs.py")):
         if not isinstance(node, ast.Dict):
             continue
@@ -227,7 +270,18 @@ def _variables(source: _Source) -> Iterator[tuple[str, list[str] | None]]:
                 ):
                     yield str(key.value), _texts(choices)
                 case _:
-                    yield str(key.value), None
+                    yield str(key.value), _number_in(value, str(key.value))
+
+
+def _number_in(value: ast.expr, name: str) -> str | None:
+    """The kind of number that the variable `name` is converted to; None for texts."""
+    for node in ast.walk(value):
+        match node:
+            case ast.Call(func=ast.Name(id=kind), args=[read, *_]) if kind in _CONVERSIONS and repr(
+                name
+            ) in ast.unparse(read):
+                return kind.removeprefix("maybe_convert_")
+    return None
 
 
 def spellings(options: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@ parser and the configuration classes of a release reject ends the server at its 
 """
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
@@ -15,6 +16,11 @@ from inferplan.tables import table
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([kmgt]i?)?|auto", re.IGNORECASE)
 _WORD = re.compile(r"(?=.{1,24}\Z)[A-Za-z]*[a-z_=-]*[0-9.]*[A-Za-z_-]*[0-9.]*")
 _SCALE = {"": 1, "k": 1_000, "m": 1_000_000, "g": 10**9, "t": 10**12}
+# What Python's own conversions take.
+_PYTHON_NUMBERS = {
+    "int": re.compile(r" *[+-]?[0-9](_?[0-9])* *"),
+    "float": re.compile(r"(?i) *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+|inf|nan)(e[+-]?[0-9]+)? *"),
+}
 # An option that names a file with further parsers or connectors: its names are in no table.
 _PLUGINS = {
     "--tool-call-parser": "--tool-parser-plugin",
@@ -89,6 +95,40 @@ def full_name(name: str, release: str) -> str:
     return min((each for each in known_options(release) if each.startswith(name)), default=name)
 
 
+def strays(arguments: Sequence[str], release: str) -> Iterator[tuple[int, str]]:
+    """Yield the place and the problem of each word that is neither an option nor its value, such as
+    `true` after a flag.
+    """
+    room, option = math.inf, ""
+    for index, word in enumerate(arguments):
+        if not word.startswith("-") or _NUMBER.fullmatch(word):
+            room -= 1
+            if room < 0:
+                says = _own_word(f"unrecognized arguments: {word}", word)
+                yield index, f"{_quoted(word)} is not a value of {option}. Remove it.{says}"
+            continue
+        option, has_value, value = word.partition("=")
+        row = row_of(option, release)
+        if row.get("takes") in ("flag", "switch"):
+            room = 0
+            if has_value:
+                says = _own_word(f"ignored explicit argument {value!r}", value)
+                yield index, f"{option} takes no value. Write {option} alone.{says}"
+        else:
+            room = math.inf if not row or row.get("takes") == "list" else 1 - len(has_value)
+
+
+def row_of(option: str, release: str) -> Mapping[str, Any]:
+    """The row of an option by any of its spellings, {} for an option without a row."""
+    options = values(release)["options"]
+    name, _, key = option.partition(".")
+    if name.startswith("--"):
+        name = full_name(name.replace("_", "-"), release)
+    if key:
+        return {"takes": "text"} if name in options else {}
+    return options.get(name) or options.get(name.replace("--no-", "--", 1), {})
+
+
 def unknown(arguments: Sequence[str], release: str) -> Iterator[tuple[int, str]]:
     """Yield the place and the problem of each option that vLLM does not have."""
     for each in parsed(arguments, release):
@@ -105,23 +145,19 @@ def _instead(name: str, release: str) -> str:
     return f" {removed[name]}" if name in removed else suggestion(name, known_options(release))
 
 
-def problems(
-    arguments: Sequence[str], fields: Mapping[str, Any], release: str
-) -> Iterator[tuple[int, str]]:
-    """Yield the place and the problem of each argument that vLLM rejects at its start; `fields` are
-    the engine arguments that the stack sets by name.
-    """
+def problems(arguments: Sequence[str], release: str) -> Iterator[tuple[int, str]]:
+    """Yield the place and the problem of each argument that vLLM rejects at its start."""
     options = [each for each in parsed(arguments, release) if each.name in known_options(release)]
-    by_name = {each.name: each for each in options if not each.key}
+    names = {each.name for each in options if not each.key}
     for each in options:
         row = values(release)["options"].get(each.name, {})
         first = next(other for other in options if (other.name, other.key) == (each.name, each.key))
         if first.index != each.index and each.name not in _REPEATABLE:
             yield each.index, f"{each.name} stands twice, and vLLM takes the last. Write it once."
-        elif _PLUGINS.get(each.name) not in by_name:
+        elif _PLUGINS.get(each.name) not in names:
             for problem in value_problems(each, row):
                 yield each.index, problem
-    yield from _contradictions(by_name, fields)
+    yield from strays(arguments, release)
     yield from _lone_peers(options)
 
 
@@ -130,8 +166,8 @@ def _lone_peers(options: Sequence[Argument]) -> Iterator[tuple[int, str]]:
     transfers = [each for each in options if each.name == "--kv-transfer-config"]
     settings: dict[str, Any] = {}
     for each in transfers:
-        loaded = {each.key.replace("-", "_"): each.value} if each.key else _loaded(each.value or "")
-        settings |= loaded if isinstance(loaded, dict) else {}
+        parts = {each.key.replace("-", "_"): each.value} if each.key else loaded(each.value or "")
+        settings |= parts if isinstance(parts, dict) else {}
     connector, role = (str(settings.get(key, "")) for key in ("kv_connector", "kv_role"))
     needs = table("components/serving/vllm/engine_args.toml")["transfers"]
     alone = [*({connector} & {*needs["connectors"]}), *({role} & {*needs["roles"]})]
@@ -155,9 +191,11 @@ def value_problems(each: Argument, row: Mapping[str, Any]) -> Iterator[str]:
     elif "values" in row:
         if value not in row["values"]:
             yield choice(name, value, row["values"])
+    elif "members" in row:
+        yield from _item_problems(name, value, row)
     elif row.get("takes") in ("int", "float") and not _NUMBER.fullmatch(value):
         yield f"{_quoted(value)} is not a number, which {name} takes. Write {name} <number>."
-    elif row.get("takes") == "json" and not each.key and not isinstance(_loaded(value), dict):
+    elif row.get("takes") == "json" and not each.key and not isinstance(loaded(value), dict):
         pairs = re.fullmatch(r"([a-z_]+)=([0-9]+)", value)
         form = f'{{"{pairs[1]}": {pairs[2]}}}' if pairs else "{...}"
         word = _own_word(f"argument {name}: Value {value} cannot be converted to …", value)
@@ -165,19 +203,35 @@ def value_problems(each: Argument, row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _field_problems(name: str, key: str, value: str, fields: Mapping[str, Any]) -> Iterator[str]:
-    loaded = {key.partition(".")[0].replace("-", "_"): value} if key else _loaded(value)
-    if not isinstance(loaded, dict):
+    parts = {key.partition(".")[0].replace("-", "_"): value} if key else loaded(value)
+    if not isinstance(parts, dict):
         if not re.fullmatch(r"[0-9]+", value):
             yield f"{_quoted(value)} is not a JSON object, which {name} takes. Write '{{...}}'."
         return
-    for field, item in loaded.items():
-        allowed = fields.get(field)
+    for field, item in parts.items():
         if field not in fields:
             yield f"{name} has no field {_quoted(field)}.{suggestion(field, fields)} Fields: {', '.join(fields)}."
-        elif field == "kv_connector" and "kv_connector_module_path" in loaded:
-            continue
-        elif allowed and isinstance(item, str) and item not in allowed:
-            yield choice(f"{name}.{field}", item, allowed)
+        elif field != "kv_connector" or "kv_connector_module_path" not in parts:
+            yield from _item_problems(f"{name}.{field}", item, fields[field])
+
+
+def _item_problems(
+    name: str, item: Any, allowed: Sequence[str] | Mapping[str, Sequence[str]] | str | None
+) -> Iterator[str]:
+    """Yield the problem of `item` in a JSON option, which takes the `allowed` names, the members of
+    an enumeration in any case, or a number.
+    """
+    match allowed:
+        case {"members": members} if isinstance(item, str) and not item.isdecimal():
+            if item.upper() not in map(str.upper, members):
+                yield choice(name, item, members)
+        case [*names] if isinstance(item, str) and item not in names:
+            yield choice(name, item, names)
+        case "int" | "float" if isinstance(item, (dict, list)) or (
+            isinstance(item, str) and not _NUMBER.fullmatch(item)
+        ):
+            word = _own_word("Input should be a valid number", str(item))
+            yield f"{_quoted(str(item))} is not a number, which {name} takes. Write {name}=<number>.{word}"
 
 
 def choice(name: str, value: str, allowed: Collection[str], says: str = "") -> str:
@@ -204,35 +258,12 @@ def _quoted(value: str) -> str:
     return repr(value) if _WORD.fullmatch(value) else "The value"
 
 
-def _loaded(text: str) -> Any:
+def loaded(text: str) -> Any:
+    """The JSON value in `text`, None for other words."""
     try:
         return json.loads(text)
     except ValueError:
         return None
-
-
-def _contradictions(
-    options: Mapping[str, Argument], fields: Mapping[str, Any]
-) -> Iterator[tuple[int, str]]:
-    if (choice := options.get("--enable-auto-tool-choice")) and "--tool-call-parser" not in options:
-        problem = "--enable-auto-tool-choice needs --tool-call-parser"
-        yield choice.index, f"{problem}. Add it with the parser of the model, for example hermes."
-    length, tokens = (
-        amount(fields.get(field) or (each.value if (each := options.get(option)) else None))
-        for field, option in (
-            ("max_model_len", "--max-model-len"),
-            ("max_num_batched_tokens", "--max-num-batched-tokens"),
-        )
-    )
-    chunks = options.get("--no-enable-chunked-prefill")
-    if chunks and tokens and length and tokens < length:
-        problem = (
-            f"without chunked prefill a step must hold a whole prompt, and {tokens} batched tokens"
-            f" are fewer than the context of {length}. Raise maxNumBatchedTokens to {length}, or"
-            f" remove --no-enable-chunked-prefill. vLLM says: max_num_batched_tokens ({tokens}) is"
-            f" smaller than max_model_len ({length})."
-        )
-        yield chunks.index, problem
 
 
 def amount(value: Any) -> int | None:
@@ -251,22 +282,26 @@ def field_problems(fields: Mapping[str, Any], release: str) -> Iterator[tuple[st
         allowed = row.get("values")
         if allowed and isinstance(value, str) and value not in allowed:
             yield field, choice(field, value, allowed)
-    tokens, sequences = fields.get("max_num_batched_tokens"), fields.get("max_num_seqs")
-    if tokens and sequences and tokens < sequences:
-        problem = (
-            f"a step of {tokens} tokens cannot hold one token of each of {sequences} sequences"
-            f" (maxNumSeqs). Raise it to {sequences} at least, or lower maxNumSeqs. vLLM says:"
-            f" max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs"
-            f" ({sequences})."
-        )
-        yield "max_num_batched_tokens", problem
 
 
 def variable_problems(environment: Mapping[str, Any], release: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the problem of each variable whose value vLLM rejects."""
+    more = table("components/serving/vllm/engine_args.toml")["variables"]
     for name, value in environment.items():
-        allowed = values(release)["environment"].get(name)
-        if allowed and isinstance(value, str) and value.lower() not in map(str.lower, allowed):
+        allowed = more.get(name) or values(release)["environment"].get(name)
+        if not allowed or not isinstance(value, str):
+            continue
+        if isinstance(allowed, str):
+            if not _PYTHON_NUMBERS[allowed].fullmatch(value):
+                says = f"invalid literal for {allowed}(): {value!r}"
+                yield (
+                    name,
+                    (
+                        f"{_quoted(value)} is not a number, which {name} takes. Write the number alone,"
+                        f" without a unit.{_own_word(says, value)}"
+                    ),
+                )
+        elif value.lower() not in map(str.lower, allowed):
             yield name, choice(name, value, allowed, f"Invalid value {value!r} for {name}")
 
 
