@@ -5,7 +5,7 @@ engine.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,17 @@ _LENGTHS = {
     "context_length": "contextLength",
     "max_seq_len": "maxSeqLen",
 }
+# Quantizations that only read weights which are stored so; the others quantize while they load
+# (vllm/model_executor/layers/quantization, 0.33.0).
+_STORED = re.compile(
+    r"(auto_)?(awq|gptq)(_marlin)?|compressed-tensors|mxfp4|modelopt.*|quark|torchao"
+)
 _GGUF = re.compile(r"(?i)(.*[^a-z])?gguf([^a-z].*)?")
 
 
 def contradictions(settings: StackSettings) -> Iterator[str]:
-    """Yield a sentence for each model that asks for more positions than the checkpoint of its name
-    has, whose files its engine does not read, or whose repository opens only for an account.
+    """Yield a sentence for each model whose settings the config.json of its checkpoint contradicts,
+    whose files its engine does not read, or whose repository opens only for an account.
     """
     for name, spec in settings.models.items():
         weights = getattr(spec, "weights", None)
@@ -31,6 +36,7 @@ def contradictions(settings: StackSettings) -> Iterator[str]:
         if spec.traffic is None:
             yield from _positions(name, spec, path)
         yield from _files(name, spec, settings)
+        yield from _layers(name, spec, path)
         if _GGUF.fullmatch(path):
             yield (
                 f"models.{name}.weights.path: {path} is named for GGUF files, and the engine does"
@@ -62,6 +68,55 @@ def _files(name: str, spec: ModelSpec, settings: StackSettings) -> Iterator[str]
     if directory.is_dir() and spec.pool in settings.node_pools:
         target = settings.node_pools[spec.pool].target(spec.pool)
         yield from (f"models.{name}.{each}" for each in spec.problems_of_files(directory, target))
+
+
+def _layers(name: str, spec: Any, path: str) -> Iterator[str]:
+    """Yield what the heads, layers, experts and quantization of the checkpoint contradict."""
+    from inferplan.predict.memory import config_of, layers_of
+
+    config, where = config_of(path), f"the config.json of {path.rpartition('/')[2]}"
+    if config is None:
+        return
+    heads, size = config.get("num_attention_heads"), getattr(spec, "tensor_parallel_size", 1)
+    if heads and heads % size:
+        sizes = [each for each in range(1, min(heads, 16) + 1) if heads % each == 0]
+        yield (
+            f"models.{name}.tensorParallelSize: {size} does not divide the {heads} attention heads"
+            f" in {where}: the engine does not start. Use {', '.join(map(str, sizes))}"
+        )
+    layers, stages = config.get("num_hidden_layers"), getattr(spec, "pipeline_parallel_size", 1)
+    if layers and stages > layers:
+        yield (
+            f"models.{name}.pipelineParallelSize: {stages} is more than the {layers} layers in"
+            f" {where}: the engine does not start. Use {layers} at most"
+        )
+    arguments = getattr(spec, "extra_args", ())
+    if "--enable-expert-parallel" in arguments and layers_of(path) == "dense":
+        yield (
+            f"models.{name}.extraArgs[{arguments.index('--enable-expert-parallel')}]:"
+            f" --enable-expert-parallel needs experts, and {where} has none: the engine does not"
+            " start. Remove it"
+        )
+    yield from _quantization(name, getattr(spec, "quantization", None), config, where)
+
+
+def _quantization(
+    name: str, wanted: str | None, config: Mapping[str, Any], where: str
+) -> Iterator[str]:
+    stored = (config.get("quantization_config") or {}).get("quant_method")
+    if not wanted or (stored and stored.partition("_")[0] in wanted):
+        return
+    if stored:
+        yield (
+            f"models.{name}.quantization: {wanted} is not the {stored} of {where}: the engine does"
+            " not start. Remove it: the engine reads the quantization of the checkpoint"
+        )
+    elif _STORED.fullmatch(wanted):
+        yield (
+            f"models.{name}.quantization: {wanted} reads weights that are stored so, and {where} has"
+            " no quantization_config: the engine does not start. Name a repository with such"
+            " weights, or remove it"
+        )
 
 
 def _positions(name: str, spec: Any, path: str) -> Iterator[str]:

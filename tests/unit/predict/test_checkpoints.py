@@ -133,3 +133,28 @@ def test_the_rank_of_an_adapter_on_this_machine_is_compared(
     lines = list(contradictions(validate(read_stack(path))))
     assert len(lines) == bool(expected)
     assert all(expected in each and "models.notes.loraAdapters.polite: " in each for each in lines)
+
+
+@pytest.mark.parametrize(
+    ("published", "setting", "words"),
+    [
+        ("Qwen3-8B", "quantization: awq", "has no quantization_config"),
+        ("Qwen3-8B", "quantization: compressed-tensors", "has no quantization_config"),
+        ("Qwen3-8B", "quantization: fp8", ""),
+        ("gpt-oss-20b", "quantization: awq", "awq is not the mxfp4 of"),
+        ("gpt-oss-20b", "quantization: mxfp4", ""),
+        ("Qwen3-8B", "extraArgs: [--enable-expert-parallel]", "needs experts"),
+        ("Qwen3-30B-A3B", "extraArgs: [--enable-expert-parallel]", ""),
+        ("Qwen2.5-7B", "tensorParallelSize: 4", ""),
+        ("Qwen2.5-0.5B", "tensorParallelSize: 4", "does not divide the 14 attention heads"),
+    ],
+)
+def test_a_setting_that_the_layers_contradict_is_said(tmp_path, published, setting, words):
+    library()
+    file = tmp_path / "Pulumi.hub.yaml"
+    text = HUB.replace("instanceType: g6.xlarge", "instanceType: g6.48xlarge")
+    file.write_text(f"{text % ('', f'acme/{published}')}      {setting}\n")
+    found = list(contradictions(validate(read_stack(file))))
+    assert len(found) == bool(words)
+    place = setting.partition(":")[0]
+    assert all(words in each and each.startswith(f"models.notes.{place}") for each in found)
