@@ -78,9 +78,9 @@ class Replica:
         """Seconds until a prompt is read, while `running` requests decode in the same steps."""
         count = self._chunks(running)
         new = math.ceil((self.prompt - self.cached) / count)
-        return count * self.steps.prefill(
-            new, self.cached, round(running), self.prompt, self.answer
-        )
+        # A part of a prompt also reads all parts before it, so the middle one takes the mean time.
+        before = self.cached + (count - 1) * new // 2
+        return count * self.steps.prefill(new, before, round(running), self.prompt, self.answer)
 
     def delay(self, running: float) -> float:
         """Seconds by which reading a prompt delays all other requests."""
@@ -113,11 +113,13 @@ class Replica:
         burst = others / 2 * occupied
         rate = running / (prefill + self.answer * self.decode(running))
         ttft = itl = 0.0
+        # The prompt of a client delays the others, and not its own tokens.
+        share, step = others / running, self.decode(running) / 2 if others else 0.0
         for _ in range(_ROUNDS):
-            load = min(rate * occupied, _BUSIEST)
+            load = min(rate * share * occupied, _BUSIEST)
             queue = min(occupied * load / (2 * (1 - load)), burst)
-            first = prefill + self.decode(running) / 2 + queue + burst / requests
-            itl = self._token(running, rate)
+            first = prefill + step + queue + burst / requests
+            itl = self._token(running, rate * share)
             hold = OVERHEAD + first + max(self.answer - 1, 0) * itl
             rate = (rate + running / hold) / 2
             ttft = OVERHEAD + first + (clients - running) / rate

@@ -116,7 +116,9 @@ def page(fitted: Sequence[Comparison], apart: Sequence[Comparison]) -> Iterator[
     yield (
         "These rows were written down before the formulas got their constants. The remarks, and the"
         " groups that bands are formed of, came after the first comparison, and so did reading"
-        " short prompts together, which the rows below chose. So the shares that bands hold are not"
+        " short prompts together, which the rows below chose. Two corrections came after a look at the"
+        " rows of one and of eight clients: a part of a prompt reads the parts before it, and the"
+        " prompt of a client does not delay its own tokens. So the shares that bands hold are not"
         " those of unseen rows. A remark names a doubt about the load of its row.\n"
     )
     yield from _summary("All rows", apart)
