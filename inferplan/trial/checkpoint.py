@@ -111,7 +111,8 @@ def _header(path: Path) -> dict[str, Any]:
 
 def faults(checkpoint: Checkpoint) -> Iterator[str]:
     """Yield what is wrong with the weights, where vLLM is silent about it or says it late: files of
-    the index that are missing, layers without some of their tensors, shapes of other sizes.
+    the index that are missing, files that are not JSON, layers without some of their tensors, shapes
+    of other sizes.
     """
     missing = [name for name in _indexed(checkpoint) if not (checkpoint.directory / name).exists()]
     if missing:
@@ -119,8 +120,20 @@ def faults(checkpoint: Checkpoint) -> Iterator[str]:
             f"Weight files referenced in index but missing: {', '.join(missing)} ({_INDEX}). Copy"
             " them"
         )
+    yield from _unreadable(checkpoint)
     yield from _incomplete_layers(checkpoint)
     yield from _other_shapes(checkpoint)
+
+
+def _unreadable(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield the files that are not JSON: vLLM starts without a broken generation_config.json, and
+    answers with other sampling parameters.
+    """
+    for path in sorted(checkpoint.directory.glob("*.json")):
+        try:
+            json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            yield f"{path.name} is not a JSON file ({error}). Copy it again"
 
 
 def _indexed(checkpoint: Checkpoint) -> list[str]:

@@ -89,6 +89,13 @@ def test_layers_without_their_tensors_are_faults(tmp_path, layers, said):
     assert any(said in each for each in faults(checkpoint(tmp_path, layers)))
 
 
+def test_a_file_that_is_not_json_is_a_fault(tmp_path):
+    whole = checkpoint(tmp_path, [{}])
+    (tmp_path / "generation_config.json").write_text('{"temperature": 0.6,')
+    [fault] = faults(whole)
+    assert fault.startswith("generation_config.json is not a JSON file (")
+
+
 def test_files_that_the_index_names_and_nobody_copied_are_a_fault(tmp_path):
     whole = checkpoint(tmp_path, [LAYER] * 3)
     index = {"weight_map": {"a": "model.safetensors", "b": "model-00002-of-00002.safetensors"}}
