@@ -21,6 +21,11 @@ _PYTHON_NUMBERS = {
     "int": re.compile(r" *[+-]?[0-9](_?[0-9])* *"),
     "float": re.compile(r"(?i) *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+|inf|nan)(e[+-]?[0-9]+)? *"),
 }
+_LOGGING_SAYS = "ValueError: Unable to configure handler 'vllm'"
+_CONVERSION_SAYS = {
+    "int": "invalid literal for int() with base 10",
+    "float": "could not convert string to float",
+}
 # An option that names a file with further parsers or connectors: its names are in no table.
 _PLUGINS = {
     "--tool-call-parser": "--tool-parser-plugin",
@@ -293,7 +298,7 @@ def variable_problems(environment: Mapping[str, Any], release: str) -> Iterator[
             continue
         if isinstance(allowed, str):
             if not _PYTHON_NUMBERS[allowed].fullmatch(value):
-                says = f"invalid literal for {allowed}(): {value!r}"
+                says = f"{_CONVERSION_SAYS[allowed]}: {value!r}"
                 yield (
                     name,
                     (
@@ -302,7 +307,8 @@ def variable_problems(environment: Mapping[str, Any], release: str) -> Iterator[
                     ),
                 )
         elif value.lower() not in map(str.lower, allowed):
-            yield name, choice(name, value, allowed, f"Invalid value {value!r} for {name}")
+            says = _LOGGING_SAYS if name in more else f"Invalid value {value!r} for {name}"
+            yield name, choice(name, value, allowed, says)
 
 
 def ignored_variables(environment: Mapping[str, Any], release: str) -> Iterator[tuple[str, str]]:
