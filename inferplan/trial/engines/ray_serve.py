@@ -22,6 +22,8 @@ TITLE = "Ray Serve"
 UNJUDGED = "replicas, since no cluster starts; packages of the image that this computer lacks, and accelerators"
 PAYLOAD = Path(__file__).with_name("payload") / "ray_trial.py"
 _SECONDS = 300.0
+# Ray starts a node of its own for some applications; on a busy computer that takes too long.
+_OF_THIS_COMPUTER = ("node timed out during startup", "Can't find a `node_ip_address.json`")
 _KEPT_VARIABLES = ("PATH", "LANG", "HOME", "TMPDIR")
 
 
@@ -83,8 +85,9 @@ def _finding(subject: Subject, line: Mapping[str, str]) -> Finding:
     )
     module = "" if app is None or isinstance(app, LlmApplication) else app.import_path
     own = module.partition(":")[0].partition(".")[0]
-    if line["missing"] and line["missing"].partition(".")[0] != own:
-        # The image has packages that this computer lacks.
+    # The image has packages that this computer lacks.
+    lacking = line["missing"] and line["missing"].partition(".")[0] != own
+    if lacking or any(each in said for each in _OF_THIS_COMPUTER):
         return Finding(step, "not judged", sentence)
     path: verdict.Path = ("models", subject.name, "applications", *([name] if app else []))
     deployments = getattr(app, "deployments", {})

@@ -1,5 +1,6 @@
 """Engine configurations of public reports, as models of a stack file: `configurations/given.jsonl`, and
-others of further kinds in `further.jsonl`. Each was seen with the engine itself.
+others of further kinds in `further.jsonl` and `public.jsonl`. Each wrong one was seen with the
+engine itself.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _FIELDS = {option: field for field, names in VLLM_OPTIONS.items() for option in 
 def records(engine: str) -> list[dict[str, Any]]:
     lines = (
         line
-        for name in ("given", "further")
+        for name in ("given", "further", "public")
         for line in (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     )
     return [each for each in map(json.loads, lines) if each["engine"] == engine]
@@ -37,7 +38,8 @@ def vllm_fields(record: Mapping[str, Any], name: str = MODEL) -> dict[str, Any]:
     fields: dict[str, Any] = {"env": record["environment"]} if record["environment"] else {}
     extra: list[str] = []
     arguments = [each.replace("{model}", f"/models/{name}") for each in record["arguments"]]
-    for index, option, key, value in values.parsed(arguments, values.releases()[-2]):
+    release = values.releases()[-2]
+    for index, option, key, value in values.parsed(arguments, release):
         word = arguments[index]
         field = _FIELDS.get(option)
         if option == "--lora-modules":

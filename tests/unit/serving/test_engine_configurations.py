@@ -24,10 +24,27 @@ BEFORE = {
     "start-method",
     "sequences-above-tokens",
     "cudagraph-mode",
+    "lora-rank-value",
+    "flag-with-value",
+    "dtype-fp16",
+    "rope-without-type",
+    "cpu-loras-below-loras",
+    "ngram-window",
+    "ngram-without-count",
+    "template-format",
+    "whitespace-of-outlines",
+    "timeout-with-unit",
+    "log-level",
+    "events-publisher",
+    "compilation-level",
+    "tokenizer-mode",
 }
-# Errors without the engine's own sentence: parallel sizes are judged by the nodes, and the port is
-# fixed.
-WITHOUT = {"tensor-parallel-heads", "environment-port-uri"}
+# Errors without the engine's own sentence: parallel sizes are judged by the nodes, the port is fixed,
+# and the others list the allowed values.
+WITHOUT = {
+    *("tensor-parallel-heads", "environment-port-uri", "lora-rank-value", "dtype-fp16"),
+    *("template-format", "events-publisher", "compilation-level", "tokenizer-mode"),
+}
 ROWS = {each["id"]: each for each in records("vllm")}
 
 

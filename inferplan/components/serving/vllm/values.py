@@ -104,7 +104,7 @@ def strays(arguments: Sequence[str], release: str) -> Iterator[tuple[int, str]]:
     """Yield the place and the problem of each word that is neither an option nor its value, such as
     `true` after a flag.
     """
-    room, option = math.inf, ""
+    room, option = 0.0, "an option"
     for index, word in enumerate(arguments):
         if not word.startswith("-") or _NUMBER.fullmatch(word):
             room -= 1
