@@ -29,7 +29,7 @@ def rank_problems(
             yield f"loraAdapters.{name}: {file} cannot be read: {error}. Copy the adapter again"
             continue
         if rank > most:
-            bound = f"vLLM's default, {most}" if default else f"maxLoraRank, {most}"
+            bound = f"the engine's default, {most}" if default else f"maxLoraRank, {most}"
             yield (
                 f"loraAdapters.{name}: {file} has rank {rank}, which is above {bound}, so the server"
                 f" does not start. Write maxLoraRank: {rank} or more, or train a smaller adapter"

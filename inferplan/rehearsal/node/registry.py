@@ -31,7 +31,7 @@ def _reaches(registry: str, hosts: Path) -> bool:
 
 
 def _addresses(registry: str, hosts: Path) -> list[str]:
-    """Where containerd asks for images of `registry`: at its mirrors first."""
+    """The addresses that containerd asks for images of `registry`, its mirrors first."""
     file = next(
         (
             each

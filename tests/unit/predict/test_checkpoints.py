@@ -111,7 +111,7 @@ ADAPTER = """config:
     ("engine", "bound", "config", "expected"),
     [
         ("vllm", "", {"r": 16}, ""),
-        ("vllm", "", {"r": 64}, "has rank 64, which is above vLLM's default, 16,"),
+        ("vllm", "", {"r": 64}, "has rank 64, which is above the engine's default, 16,"),
         ("vllm", "", {"r": 8, "rank_pattern": {"q_proj": 32}}, "has rank 32,"),
         ("vllm", "maxLoraRank: 64", {"r": 64}, ""),
         ("vllm", "maxLoraRank: 8", {"r": 64}, "has rank 64, which is above maxLoraRank, 8,"),
