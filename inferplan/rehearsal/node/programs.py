@@ -12,7 +12,7 @@ _SECONDS = 3600
 
 def run(command: list[str], folder: Path, remedy: str = "try again") -> str:
     """Run `command` in `folder` and return its output. Raises OSError for a full disk, and
-    RehearsalError with the last words of the program.
+    RehearsalError with its last log line.
     """
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, timeout=_SECONDS
