@@ -15,14 +15,16 @@ def published(slices: Iterable[Any], driver: str) -> Counter[str]:
     """
     counts: Counter[str] = Counter()
     for spec in (each["spec"] for each in slices if each["spec"]["driver"] == driver):
-        kinds = [mapping(each, "attributes", "type").get("string") for each in spec["devices"]]
+        # A slice with counters of partitions has no devices.
+        listed = spec.get("devices") or ()
+        kinds = [mapping(each, "attributes", "type").get("string") for each in listed]
         counts[spec.get("nodeName", "")] += kinds.count("gpu")
     return counts
 
 
 def allocated(claims: Iterable[Any], driver: str) -> Counter[str]:
     """Return the devices of `driver` that claims have, by node, whose name is that of the driver's
-    pool (NVIDIA/k8s-dra-driver-gpu, cmd/gpu-kubelet-plugin/driver.go, read 2026-11).
+    pool (kubernetes-sigs/dra-driver-nvidia-gpu, cmd/gpu-kubelet-plugin/driver.go, read 2026-11).
     """
     devices = (mapping(each, "status", "allocation", "devices") for each in claims)
     return Counter(

@@ -30,7 +30,7 @@ def fake_slices(pool: Pool, nodes: Iterable[Mapping[str, Any]]) -> list[dict[str
     if hardware is None or hardware.device_class is None:
         return []
     whole = lookup(hardware.name)
-    # NVIDIA/k8s-dra-driver-gpu, cmd/gpu-kubelet-plugin/deviceinfo.go (read 2026-11).
+    # kubernetes-sigs/dra-driver-nvidia-gpu, cmd/gpu-kubelet-plugin/deviceinfo.go (read 2026-11).
     attributes: dict[str, dict[str, str]] = {"type": {"string": "gpu"}}
     if whole.product is not None:
         attributes["productName"] = {"string": whole.product.replace("-", " ")}
