@@ -42,5 +42,6 @@ def _rank(file: Path) -> int:
         config: Any = json.loads(stream.read(_LARGEST))
     if not isinstance(config, dict) or not isinstance(config.get("r"), int):
         raise ValueError("it states no rank r")  # noqa: TRY004 - a fault of the file
-    of_modules = config.get("rank_pattern") or {}
-    return max(config["r"], *(each for each in of_modules.values() if isinstance(each, int)), 0)
+    of_modules = config.get("rank_pattern")
+    ranks = of_modules.values() if isinstance(of_modules, dict) else ()
+    return max(config["r"], *(each for each in ranks if isinstance(each, int)), 0)
