@@ -11,12 +11,13 @@ from typing import Any
 from inferplan.kube.facts import Subjects, read
 from inferplan.kube.field_owners import SCALER_BOUNDS
 from inferplan.kube.paths import mapping
-from inferplan.kube.pod_sets import PodSet, pod_sets
+from inferplan.kube.pod_sets import PodSet, pod_sets, templates_of
 from inferplan.kube.quantity import amount, number
 from inferplan.pulumi_engine.reading.events import STACK_TYPE, kind_of
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 _LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+_CLAIM_TEMPLATE = "kubernetes:resource.k8s.io/v1:ResourceClaimTemplate"
 _NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
 _NODE_CLASS = "kubernetes:eks.amazonaws.com/v1:NodeClass"
 _CAPACITY_TYPES = {"on-demand": "ON_DEMAND", "spot": "SPOT", "reserved": "CAPACITY_BLOCK"}
@@ -66,7 +67,7 @@ def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
     """Resources with NodePools as node groups, completed by the instance type and disk of their
     launch template, by the pool's label.
     """
-    everything = list(_with_node_pools(_with_ranges(resources)))
+    everything = list(_with_node_pools(_with_ranges(_with_claims(resources))))
     templates = {
         tag: each.inputs
         for each in everything
@@ -99,6 +100,40 @@ def _disk_kind(disk: dict[str, Any]) -> str:
         if value is not None and (kind != "gp3" or value > included):
             parts.append(f"{value} {unit}")
     return f"{kind} with {' and '.join(parts)}" if parts else kind
+
+
+def _with_claims(resources: Iterable[Declared]) -> Iterator[Declared]:
+    """`resources`, with the devices that their pods claim through templates of claims."""
+    everything = list(resources)
+    claimed = {
+        mapping(each.inputs, "metadata").get("name"): mapping(each.inputs, "spec", "spec")
+        for each in everything
+        if each.type == _CLAIM_TEMPLATE
+    }
+    for each in everything:
+        if not claimed or not each.pods:
+            yield each
+            continue
+        pairs = zip(each.pods, templates_of(each.type, each.inputs), strict=False)
+        yield replace(each, counted=tuple(_with_devices(pods, one, claimed) for pods, one in pairs))
+
+
+def _with_devices(
+    pods: PodSet, template: dict[str, Any], claimed: dict[Any, dict[str, Any]]
+) -> PodSet:
+    references = _listed(mapping(template, "spec"), "resourceClaims")
+    requests = [
+        mapping(request, "exactly")
+        for each in references
+        for request in _listed(
+            mapping(claimed.get(each.get("resourceClaimTemplateName")), "devices"), "requests"
+        )
+    ]
+    if not requests:
+        return pods
+    count = sum(number(each.get("count"), 1) for each in requests)
+    resource = str(requests[0].get("deviceClassName") or "")
+    return replace(pods, accelerators=count, resource=resource)
 
 
 def _with_ranges(resources: Iterable[Declared]) -> Iterator[Declared]:

@@ -10,6 +10,8 @@ import pulumi
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from inferplan.capacity.capacity import pools
+from inferplan.capacity.declared import Declared
 from inferplan.components.namespace import accelerator_quota
 from inferplan.components.nodes.fake_devices import fake_device_classes, fake_slices
 from inferplan.components.nodes.fake_nodes import fake_nodes
@@ -48,8 +50,8 @@ def test_nodes_publish_devices_instead_of_a_resource():
 
 
 def test_a_stack_declares_the_devices_of_simulated_nodes_and_their_class_once():
-    pools = {"a": pool(), "b": pool(), "c": pool(devices="devicePlugin")}
-    recording = declare(lambda: declare_pools(pools, {}, opts=pulumi.ResourceOptions()))
+    several = {"a": pool(), "b": pool(), "c": pool(devices="devicePlugin")}
+    recording = declare(lambda: declare_pools(several, {}, opts=pulumi.ResourceOptions()))
     [made] = recording.of_type("kubernetes:resource.k8s.io/v1:DeviceClass")
     assert made.inputs["spec"] == fake_device_classes([CLASS])[0]["spec"]
     slices = recording.of_type("kubernetes:resource.k8s.io/v1:ResourceSlice")
@@ -71,6 +73,16 @@ def test_pods_claim_as_many_devices_as_they_use():
     resources = pod["containers"][0]["resources"]
     assert resources["claims"] == [{"name": "accelerators"}]
     assert not [key for side in ("requests", "limits") for key in resources[side] if "." in key]
+
+
+def test_plans_count_claimed_devices_of_a_pool():
+    recording = declared(vllm(tensorParallelSize=2, replicas=3), target=pool().target("p"))
+    resources = [
+        Declared(type=each.type, urn=each.urn, name=each.name, inputs=dict(each.inputs))
+        for each in recording
+    ]
+    counted = pools(resources)["p"]
+    assert (counted.requested, counted.resource) == (6, CLASS)
 
 
 def test_the_namespace_limits_claims():
