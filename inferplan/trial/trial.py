@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from inferplan.trial.engines import ray_serve, triton, vllm
+from inferplan.trial.engines import ray_serve, sglang, triton, vllm
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
 
@@ -42,5 +42,12 @@ TRIALS = {
         package="ray[serve]",
         unjudged=ray_serve.UNJUDGED,
         run=ray_serve.run,
+    ),
+    "sglang": EngineTrial(
+        title=sglang.TITLE,
+        program="sglang",
+        package="sglang",
+        unjudged=sglang.UNJUDGED,
+        run=sglang.run,
     ),
 }

@@ -1,0 +1,30 @@
+"""Runs in an interpreter with SGLang: has it judge the arguments of a server and the configuration of
+its model. No server starts: the package has no kernels for CPUs.
+
+    python sglang_trial.py OPTION...
+"""
+
+import json
+import sys
+
+# The lines with the release of SGLang, with what it rejects, and that it rejects nothing.
+RELEASE, REJECTED, ACCEPTED = "trial: release ", "trial: rejected ", "trial: accepted"
+
+
+def main(arguments: list[str]) -> None:
+    import sglang
+    from sglang.srt.server_args import prepare_server_args
+
+    print(RELEASE + sglang.__version__, flush=True)
+    try:
+        settings = prepare_server_args(arguments)
+        settings.check_server_args()
+        settings.get_model_config()
+    except Exception as error:  # noqa: BLE001 - whatever SGLang raises ends its server
+        print(REJECTED + json.dumps(f"{type(error).__name__}: {error}"), flush=True)
+        sys.exit(1)
+    print(ACCEPTED, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,104 @@
+"""The trial of a model behind SGLang: its own parser and classes judge the arguments of the plan and
+the configuration of the model. No server starts.
+"""
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pydantic.alias_generators import to_camel
+
+from inferplan.components.serving.sglang import options
+from inferplan.components.serving.sglang.spec import SglangSpec
+from inferplan.errors import RequestError
+from inferplan.tables import table
+from inferplan.trial import checkpoint as checkpoints
+from inferplan.trial import verdict
+from inferplan.trial.process import interpreter
+from inferplan.trial.subject import Subject
+from inferplan.trial.verdict import Finding
+
+TITLE = "SGLang"
+UNJUDGED = "the start and answers, since SGLang's package has no kernels for CPUs"
+PAYLOAD = Path(__file__).with_name("payload") / "sglang_trial.py"
+_SECONDS = 600.0
+_RELEASE, _ACCEPTED, _REJECTED = "trial: release ", "trial: accepted", "trial: rejected "
+# The errors that SGLang raises about settings; others come from code that expects an accelerator.
+_ABOUT_SETTINGS = ("ValueError", "AssertionError", "argument ", "unrecognized ")
+_KEPT_VARIABLES = ("PATH", "LANG", "HOME", "TMPDIR")
+
+
+def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
+    """Yield the findings about the files and the arguments. Raises RequestError if SGLang cannot run
+    here.
+    """
+    if subject.request is not None:
+        raise RequestError("--request: SGLang starts no server in a trial. Leave --request out")
+    place = ("models", subject.name)
+    for fault in checkpoints.faults(checkpoints.read_checkpoint(subject.weights)):
+        yield Finding(verdict.WEIGHTS, "rejected", fault, (*place, "weights"))
+    progress(f"SGLang judges {subject.name}")
+    output, errors = _judged(subject)
+    said = [line for line in output.splitlines() if line.startswith("trial: ")]
+    if not any(line.startswith(_RELEASE) for line in said):
+        raise RequestError(
+            f"{subject.program} has no SGLang that works ({verdict.sentence_of(errors)}). Install"
+            " sglang in an environment of its own (inferplan docs trial), and name its program"
+            " sglang"
+        )
+    if _ACCEPTED in said:
+        own = said[0].removeprefix(_RELEASE)
+        planned = options.version_in(subject.container["image"])
+        other = f"judged by SGLang {own}; the image of the plan has {planned}"
+        yield Finding("arguments", "works", other if own != planned else "")
+        return
+    rejected = [line.removeprefix(_REJECTED) for line in said if line.startswith(_REJECTED)]
+    text = json.loads(rejected[0]) if rejected else verdict.sentence_of(errors)
+    sentence = verdict.shortened(text)
+    on_cpus = any(each in sentence.lower() for each in table("trial/engines/vllm.toml")["cpu_only"])
+    if on_cpus or not sentence.startswith(_ABOUT_SETTINGS):
+        yield Finding("arguments", "not judged", sentence)
+        return
+    path = verdict.path_of(sentence, _settings(subject.name, subject.spec)) or place
+    yield Finding("arguments", "rejected", sentence, path)
+
+
+def _judged(subject: Subject) -> tuple[str, str]:
+    """What SGLang prints about the arguments of the container, on the files in the directory."""
+    python = interpreter(subject.program, "a program of an environment with SGLang")
+    mount = f"/models/{subject.name}"
+    arguments = [
+        each.replace(mount, str(subject.weights)) for each in subject.container["args"][1:]
+    ]
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    try:
+        done = subprocess.run(
+            [str(python), str(PAYLOAD), *arguments, "--device=cpu"],
+            # No hub is asked.
+            env={**kept, **subject.environment, "HF_HUB_OFFLINE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise RequestError(
+            f"SGLang did not finish in {_SECONDS:.0f} s. Try again on a computer with less load"
+        ) from None
+    return done.stdout, done.stderr
+
+
+def _settings(name: str, spec: SglangSpec) -> dict[verdict.Path, list[str]]:
+    """The settings of the model by their path, each with its names and values in SGLang's words."""
+    base: verdict.Path = ("models", name)
+    fields: dict[verdict.Path, list[str]] = {
+        (*base, to_camel(field)): [field, *options.FIELD_OPTIONS[field], str(value)]
+        for field, value in spec.values(None).items()
+    }
+    for each in options.parsed(spec.extra_args):
+        values = re.findall(r"[A-Za-z0-9_]{3,}", each.value or "")
+        fields[(*base, "extraArgs", each.index)] = [each.name.lstrip("-"), *values]
+    return fields
