@@ -1,5 +1,5 @@
-"""The trial of a model behind SGLang: its own parser and classes judge the arguments of the plan and
-the configuration of the model. No server starts.
+"""The trial of a model behind SGLang: its own parser judges the arguments of the plan. No server
+starts.
 """
 
 import json
@@ -22,7 +22,7 @@ from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
 
 TITLE = "SGLang"
-UNJUDGED = "the start and answers, since SGLang's package has no kernels for CPUs"
+UNJUDGED = "the configuration of the model, the start and answers, since SGLang's package has no kernels for CPUs"
 PAYLOAD = Path(__file__).with_name("payload") / "sglang_trial.py"
 _SECONDS = 600.0
 _RELEASE, _ACCEPTED, _REJECTED = "trial: release ", "trial: accepted", "trial: rejected "

@@ -1,5 +1,5 @@
-"""Runs in an interpreter with SGLang: has it judge the arguments of a server and the configuration of
-its model. No server starts: the package has no kernels for CPUs.
+"""Runs in an interpreter with SGLang: has its parser judge the arguments of a server. No server
+starts: the package has no kernels for CPUs.
 
     python sglang_trial.py OPTION...
 """
@@ -17,9 +17,7 @@ def main(arguments: list[str]) -> None:
 
     print(RELEASE + sglang.__version__, flush=True)
     try:
-        settings = prepare_server_args(arguments)
-        settings.check_server_args()
-        settings.get_model_config()
+        prepare_server_args(arguments)
     except Exception as error:  # noqa: BLE001 - whatever SGLang raises ends its server
         print(REJECTED + json.dumps(f"{type(error).__name__}: {error}"), flush=True)
         sys.exit(1)
