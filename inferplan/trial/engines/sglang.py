@@ -67,7 +67,7 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
 
 
 def _judged(subject: Subject) -> tuple[str, str]:
-    """What SGLang prints about the arguments of the container, on the files in the directory."""
+    """The output of SGLang about the arguments of the container, on the files in the directory."""
     python = interpreter(subject.program, "a program of an environment with SGLang")
     mount = f"/models/{subject.name}"
     arguments = [
