@@ -5,7 +5,8 @@ the report says.
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from inferplan.audit.manifest import Manifest, Object, finding
+from inferplan.audit.findings import finding
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.session import Session
 from inferplan.audit.templates import TABLE, body_of, places
 from inferplan.kube.api import ApiError

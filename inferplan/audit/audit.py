@@ -13,9 +13,10 @@ from inferplan.audit.deployed import Change, Deployed
 from inferplan.audit.deployers import deployer
 from inferplan.audit.documents import doubled
 from inferplan.audit.drains import drained
+from inferplan.audit.findings import finding
 from inferplan.audit.fleet import RejectedNodeError
 from inferplan.audit.judge import announced, judge, ordered, survived
-from inferplan.audit.manifest import InputError, Manifest, Object, finding
+from inferplan.audit.manifest import InputError, Manifest, Object
 from inferplan.audit.order import with_order
 from inferplan.audit.removals import VERSIONS
 from inferplan.audit.rollout import Rollout

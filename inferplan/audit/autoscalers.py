@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from inferplan.audit.deployed import Change, Deployed
-from inferplan.audit.manifest import Manifest, Object, finding
+from inferplan.audit.findings import finding
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.templates import select, templates
 from inferplan.kube.paths import Path, mapping, text_of
 from inferplan.rehearsal.wait.object_events import Key

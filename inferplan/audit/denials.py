@@ -8,7 +8,8 @@ from typing import Final
 
 from inferplan.audit.blame import named_field
 from inferplan.audit.deployed import Change
-from inferplan.audit.manifest import Manifest, finding
+from inferplan.audit.findings import finding
+from inferplan.audit.manifest import Manifest
 from inferplan.kube.api import ApiError
 from inferplan.kube.paths import mapping
 from inferplan.rehearsal.wait.object_events import Key

@@ -9,8 +9,9 @@ from typing import Final
 
 from inferplan.audit.blame import blamed_field
 from inferplan.audit.deployed import Change, Deployed
+from inferplan.audit.findings import finding
 from inferplan.audit.fleet import LOAD_NAMESPACE
-from inferplan.audit.manifest import Manifest, Object, finding
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.session import Session
 from inferplan.kube.api import ApiError
 from inferplan.kube.objects import condition

@@ -7,7 +7,8 @@ from http import HTTPStatus
 
 from inferplan.audit.blame import blamed_field
 from inferplan.audit.deployed import Change, Deployed
-from inferplan.audit.manifest import Manifest, Object, finding
+from inferplan.audit.findings import finding
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import unkept
 from inferplan.audit.placement import restrictions
 from inferplan.audit.templates import TABLE, containers, references, select, templates

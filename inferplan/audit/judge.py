@@ -8,8 +8,9 @@ from inferplan.audit.autoscalers import unscalable
 from inferplan.audit.blame import blamed_field
 from inferplan.audit.denials import denied_updates
 from inferplan.audit.deployed import Change, Deployed
+from inferplan.audit.findings import TITLES, finding
 from inferplan.audit.kubelet import unstartable
-from inferplan.audit.manifest import TITLES, Manifest, finding
+from inferplan.audit.manifest import Manifest
 from inferplan.audit.monitors import unscraped
 from inferplan.audit.placement import blocking_pods, displacements, pods_of_others, restrictions
 from inferplan.audit.removals import VERSIONS, removed, unknown_of_nodes

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from inferplan.audit.deployed import Change
-from inferplan.audit.manifest import Manifest, Object, finding
+from inferplan.audit.findings import finding
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.templates import is_unnamed, select, templates
 from inferplan.kube.paths import Path, mapping, text_of
 from inferplan.kube.quantity import amount

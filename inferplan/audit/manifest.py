@@ -6,20 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from inferplan.audit.places import line_of
-from inferplan.audit.secrets import without_secrets
 from inferplan.documents.text import clean
-from inferplan.kube.disclosure.disclosure import disclosed_path, message
+from inferplan.kube.disclosure.disclosure import message
 from inferplan.kube.objects import annotation
 from inferplan.kube.paths import mapping
-from inferplan.review.findings import Finding
-from inferplan.tables import table
 
 Object = dict[str, Any]
-TITLES: Final = table("audit/findings.toml")
-_PLACEMENT: Final = table("audit/placement.toml")
 # The API server would read these in the path of a request.
 _PATH: Final = re.compile(r"[/%?#\\\s]|^\.\.?$")
-_MADE: Final = r"(?<![\w.-])(?:[a-z]{{1,12}}-)*{}(?:-(?:[a-z]{{1,12}}|[0-9]{{1,3}}))+(?![\w-])"
 _USER_INFO: Final = re.compile(r"\b((?:https?|ssh|git|oci|ftp):/+)\S*@")
 
 
@@ -82,45 +76,6 @@ class Manifest:
 
     def annotation(self, name: str) -> str:
         return annotation(self.body, name)
-
-
-def finding(
-    code: str,
-    subject: object,
-    field: str,
-    reason: str,
-    origin: Manifest | Finding | None,
-    *,
-    remedy: str = "",
-) -> Finding:
-    weight, title, usual = TITLES[code]
-    if code in ("unready", "upgrade", "later") and not remedy:
-        by_field = (
-            each for words, each in _PLACEMENT["fields_remedies"].items() if re.search(words, field)
-        )
-        by_reason = (
-            each for words, each in _PLACEMENT["remedies"].items() if re.search(words, reason)
-        )
-        remedy = next(by_field, "") or next(by_reason, "")
-    is_manifest = isinstance(origin, Manifest)
-    place, body = origin.place if origin else "", origin.body if is_manifest else {}
-    if is_manifest:
-        place = origin.place_of(field)
-    cause = () if is_manifest or not origin else re.split(r"[/ ]", origin.object)
-    names = (*cause, str(subject), *re.split(r"[/ ]", str(subject)))
-    # Its pods and their claims, such as data-store-0.
-    made = re.findall(_MADE.format(re.escape(names[-1])), reason)
-    text = without_secrets(" ".join(reason.split()), body, (*names, *made))
-    return Finding(
-        code=code,
-        weight=weight,
-        title=title,
-        object=str(subject),
-        field=disclosed_path(field),
-        reason=text,
-        place=place,
-        remedy=remedy or usual,
-    )
 
 
 def problems(body: Any) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from inferplan.audit.deployed import Change, Deployed
-from inferplan.audit.manifest import Manifest, finding
+from inferplan.audit.findings import finding
+from inferplan.audit.manifest import Manifest
 from inferplan.audit.templates import containers, select
 from inferplan.kube.paths import mapping, text_of
 from inferplan.kube.selectors import selects

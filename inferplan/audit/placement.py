@@ -10,7 +10,8 @@ from typing import Final
 from inferplan.audit.blame import blamed_field, named_field
 from inferplan.audit.claims import claims_of, unmet_field
 from inferplan.audit.deployed import Change
-from inferplan.audit.manifest import Manifest, Object, finding
+from inferplan.audit.findings import finding
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.session import Session
 from inferplan.audit.templates import requests_of, select, templates
 from inferplan.kube.names import vendor_of

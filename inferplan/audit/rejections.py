@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from inferplan.audit.blame import blamed_field
-from inferplan.audit.manifest import Manifest, Object, finding
+from inferplan.audit.findings import finding
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import differences, indexed, patch
 from inferplan.audit.session import Session
 from inferplan.audit.templates import body_of, select

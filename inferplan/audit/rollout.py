@@ -10,7 +10,8 @@ from typing import Final
 
 from inferplan.audit.deployed import Deployed
 from inferplan.audit.deployers import Deployer, Wave
-from inferplan.audit.manifest import Manifest, Object, finding
+from inferplan.audit.findings import finding
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import unkept
 from inferplan.audit.rejections import rejections
 from inferplan.audit.removals import dropped

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from inferplan.audit.deployed import Change
-from inferplan.audit.manifest import Manifest, finding
+from inferplan.audit.findings import finding
+from inferplan.audit.manifest import Manifest
 from inferplan.audit.merge import differences
 from inferplan.audit.templates import containers, is_unnamed, select
 from inferplan.kube.objects import label

@@ -12,7 +12,8 @@ from typing import Final
 from inferplan.audit.aside import empty_copies, inside, remove
 from inferplan.audit.blame import blamed_field
 from inferplan.audit.deployed import Change
-from inferplan.audit.manifest import Manifest, Object, finding
+from inferplan.audit.findings import finding
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.placement import restrictions
 from inferplan.audit.session import Session
 from inferplan.audit.templates import select, templates

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from inferplan.audit.deployed import Change
-from inferplan.audit.manifest import Manifest, Object, finding
+from inferplan.audit.findings import finding
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.templates import TABLE, select, templates
 from inferplan.kube.objects import label
 from inferplan.kube.paths import mapping, text_of

@@ -1,6 +1,7 @@
 """Values that an audit hides: what a Secret holds, and what a name or an option says is secret."""
 
-from inferplan.audit.manifest import Manifest, finding
+from inferplan.audit.findings import finding
+from inferplan.audit.manifest import Manifest
 from inferplan.audit.secrets import veiled, without_secrets
 from inferplan.policies.subjects.secret_texts import reveals
 
