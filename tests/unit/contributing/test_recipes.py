@@ -58,11 +58,13 @@ def follow(recipe: str, folder: Path) -> Path:
     return copy
 
 
-def inferplan(copy: Path, *arguments: str, code: int = 0) -> str:
-    """The output of the copy's own command line. Raises AssertionError for another exit code than
-    `code`.
+RUN = "import sys; from inferplan.commands.main import run; run(sys.argv[1:])"
+
+
+def inferplan(copy: Path, *arguments: str, code: int = 0, program: str = RUN) -> str:
+    """The output of the copy's own command line, or of another `program` of its code. Raises
+    AssertionError for another exit code than `code`.
     """
-    program = "import sys; from inferplan.commands.main import run; run(sys.argv[1:])"
     environment = {
         **os.environ,
         "PYTHONPATH": str(copy),
@@ -112,6 +114,10 @@ def test_a_store_answers_for_its_readers(tmp_path):
     env = {each["name"]: each for each in container["env"]}
     request = json.loads(env["PREHEAT_REQUEST"]["value"])
     assert (request["kind"], request["root"]) == ("lagoon", "lagoon:coral-7b")
+    # The Job's own program accepts the request.
+    module = "inferplan.components.preheat.payload.request"
+    program = f"import sys; from {module} import parse; print(parse(sys.argv[1], 'inference').kind)"
+    assert inferplan(copy, env["PREHEAT_REQUEST"]["value"], program=program) == "lagoon\n"
     assert env["LAGOON_PIER"]["value"] == "https://pier.example.org:8443"
     assert env["LAGOON_TICKET"]["valueFrom"]["secretKeyRef"] == {"name": "ticket", "key": "TICKET"}
     policies = planned(copy, "tidal", "kubernetes:networking.k8s.io/v1:NetworkPolicy")
