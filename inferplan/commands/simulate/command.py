@@ -92,7 +92,7 @@ def _show(model: str, result: Simulated) -> None:
         columns = (
             "replica chosen by",
             "prompt tokens in its cache",
-            "p95 to the first token",
+            "p95 TTFT",
             "late",
         )
         choices = [

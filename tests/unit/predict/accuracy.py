@@ -107,19 +107,20 @@ def page(fitted: Sequence[Comparison], apart: Sequence[Comparison]) -> Iterator[
     yield f"{_TITLE}\n"
     count = sum(not each.unknown for each in (*fitted, *apart))
     yield (
-        f"{count} published measurements, each with its prediction by the functions that plans call"
+        f"{count} published measurements, each with the prediction that `plan` makes"
         " ([predictions](prediction.md)). A row names the engine that was measured and the version of"
-        " the kernels that predict it. Load tests have mean times; largest throughputs are of"
-        " servers that got all requests at once; percentiles are of requests that arrive at random.\n"
+        " the kernels that predict it. Load tests have mean times. Maximum throughputs come from"
+        " servers that received all requests at once, percentiles from requests that arrive at"
+        " random.\n"
     )
-    yield "## Measurements that nothing was fitted to\n"
+    yield "## Measurements that were not used for fitting\n"
     yield (
-        "These rows were written down before the formulas got their constants. The remarks, and the"
-        " groups that bands are formed of, came after the first comparison, and so did reading"
-        " short prompts together, which the rows below chose. Two corrections came after a look at the"
-        " rows of one and of eight clients: a part of a prompt reads the parts before it, and the"
-        " prompt of a client does not delay its own tokens. So the shares that bands hold are not"
-        " those of unseen rows. A remark names a doubt about the load of its row.\n"
+        "These rows were recorded before the constants were fitted. The remarks, the groups behind the"
+        " bands, and the rule for short prompts (chosen by the rows below) came after the first"
+        " comparison. Two corrections came after a look at the rows with one and eight clients: a chunk"
+        " of a prompt reads the chunks before it, and a client's prompt does not delay its own tokens."
+        " So the coverage of the bands is not that of unseen rows. A remark marks a doubt about its"
+        " row's load.\n"
     )
     yield from _summary("All rows", apart)
     yield from _summary("Rows without a remark", [each for each in apart if not each.row["remark"]])
@@ -160,15 +161,13 @@ def _summary(title: str, found: Sequence[Comparison]) -> Iterator[str]:
     yield (
         f"\nThe stated band holds {within} of {total} figures ({within / total:.0%}). At 102% of the"
         f" measured throughput, {len(bold)} of"
-        f" {sum('capacity' in each.errors for each in found)} replicas are called servable without a"
-        " risk.\n"
+        f" {sum('capacity' in each.errors for each in found)} replicas get no risk in a"
+        " plan.\n"
     )
 
 
 def unsafe(found: Sequence[Comparison]) -> list[Comparison]:
-    """The rows whose replica a plan calls servable, without a risk, at 102% of its measured
-    throughput.
-    """
+    """The rows whose replica gets no risk in a plan, at 102% of its measured throughput."""
     return [
         each
         for each in found

@@ -1,5 +1,5 @@
 """The page and the bands are those of the measurements, so that no report shows a better error than
-the comparisons have; what nothing was fitted to stays within the goals.
+the comparisons have; rows not used for fitting stay within the goals.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.unit.predict.accuracy import (  # noqa: E402 - after the skip
 )
 
 _WRITE = "run python -m tests.unit.predict.accuracy"
-# The median errors, without a sign, of rows that nothing was fitted to.
+# The median errors, without a sign, of rows that were not used for fitting.
 _GOALS = {"itl": 0.15, "capacity": 0.10, "percentile_ttft": 0.30, "percentile_itl": 0.15}
 
 
