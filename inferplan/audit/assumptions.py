@@ -41,9 +41,8 @@ def assume(
         if (body["kind"], body["metadata"]["name"]) not in present
     }
     for key in sorted(made, key=lambda each: each.kind != "Namespace"):
-        with contextlib.suppress(
-            ApiError
-        ):  # a name that it rejects: the object that needs it is never ready
+        # If the API server rejects the name, the object that needs it never becomes ready.
+        with contextlib.suppress(ApiError):
             session.put(made[key][1])
     others = {
         f"{key.kind} {key.name}": each for key, (each, _) in made.items() if key.kind != "Namespace"

@@ -1,4 +1,4 @@
-"""Autoscalers that their controller gives up."""
+"""Autoscalers that cannot scale."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -18,7 +18,7 @@ _UNSCALABLE: Final = ("DaemonSet", "Job", "CronJob", "Pod")
 
 
 def unscalable(change: Change) -> Iterator[Finding]:
-    """Autoscalers that their controller gives up: of a kind without scale, of pods that another one
+    """Autoscalers that cannot scale: of a kind without scale, of pods that another one
     scales too, or by a share of a request that the pods do not have.
     """
     before = {(key, reason) for key, _, _, reason in _problems(change, change.old)}
@@ -38,7 +38,7 @@ def _problems(change: Change, deployed: Deployed) -> Iterator[tuple[Key, Key, st
     for key, (manifest, target) in scaled.items():
         workload = deployed.manifests.get(target)
         if target.kind in _UNSCALABLE:
-            reason = f"FailedGetScale: a {target.kind} has no replicas that can be set"
+            reason = f"FailedGetScale: a {target.kind} has no scale subresource"
             yield key, key, "spec.scaleTargetRef.kind", reason
         if workload is None:
             continue
@@ -46,13 +46,13 @@ def _problems(change: Change, deployed: Deployed) -> Iterator[tuple[Key, Key, st
             pods = deployed.selected(key.namespace, mapping(workload.spec, "selector"))
             if shared != target and shared in pods:
                 reason = (
-                    f"AmbiguousSelector: the selector of {target} selects the pods of {shared} too,"
-                    f" which {other} scales, so neither of them scales"
+                    f"AmbiguousSelector: the selector of {target} also selects the pods of"
+                    f" {shared}, which {other} scales, so neither autoscaler works"
                 )
                 yield key, key, "spec.scaleTargetRef", reason
         for index, name, container in _shares(manifest):
             for path, reason in _unrequested(change, deployed, target, name, container):
-                words = f"FailedGetResourceMetric: {reason}, and {key} needs it for its share"
+                words = f"FailedGetResourceMetric: {reason}, but {key} computes a share of it"
                 is_own = deployed is change.new and not change.same(key)
                 field = f"spec.metrics[{index}]" if is_own else text_of(path)
                 yield key, key if is_own else target, field, words
@@ -85,7 +85,7 @@ def _unrequested(
             if container in ("", each.get("name")) and each.get("name") not in _requesting(
                 running or [mapping(template, "spec")], name
             ):
-                reason = f"container {each.get('name')} requests no {name}"
+                reason = f"container {each.get('name')} has no {name} request"
                 yield (*path, *inner, "resources"), reason
 
 

@@ -23,7 +23,7 @@ _REJECTION: Final = re.compile(r"forbidden|denied|invalid", re.IGNORECASE)
 _OF_NODES: Final = re.compile("(olume|Volume's) node affinity")
 _OF_POD: Final = re.compile(r"(?<![\w.])spec\.[\w.\[\]]+")
 _OF_NAME: Final = re.compile(r'Pod "[^"]+" is invalid: metadata\.labels')
-"""Labels that a controller makes of the name of its object."""
+"""Labels that a controller derives from its object's name."""
 _DISK: Final = "spec.volumeClaimTemplates.*.spec.resources.requests.storage"
 _CLASS: Final = "spec.volumeClaimTemplates.*.spec.storageClassName"
 _COUNTS: Final = ("replicas", "parallelism", "minReplicas", "size")

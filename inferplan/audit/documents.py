@@ -86,7 +86,10 @@ def content_of(path: Path) -> bytes:
         if status.st_size > _MAX_FILE_BYTES:
             raise InputError(
                 [
-                    f"{path}:1: The file has {status.st_size / 2**20:.0f} MiB; the maximum is 64 MiB. Split it."
+                    (
+                        f"{path}:1: The file is {status.st_size / 2**20:.0f} MiB; the maximum is"
+                        " 64 MiB. Split it."
+                    )
                 ]
             )
         return path.read_bytes()
@@ -101,7 +104,9 @@ def _files(path: Path) -> Iterator[Path]:
         hidden = any(part.startswith(".") for part in each.relative_to(path).parts)
         if each == path or (not hidden and each.suffix in _SUFFIXES and not each.is_dir()):
             if not (each == path or each.resolve().is_relative_to(path.resolve())):
-                raise InputError([f"{each}:1: The link leaves the folder. Replace it with a file."])
+                raise InputError(
+                    [f"{each}:1: The link points outside the folder. Replace it with a file."]
+                )
             yield each
 
 

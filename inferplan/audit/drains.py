@@ -32,9 +32,10 @@ def blocked_drains(change: Change) -> Iterator[Finding]:
         live = change.session.watching.get(key)
         status, allowed = mapping(live, "status"), condition(live or {}, "DisruptionAllowed")
         if allowed.get("reason") == "SyncFailed":
-            # Its controller counts neither pods without a controller nor those of a Job.
+            # The controller cannot count pods of a Job or without a controller.
             known = change.first or change.same(key, "spec")
-            reason = f"it allows no eviction, because its pods cannot be counted: {allowed.get('message')}"
+            message = allowed.get("message")
+            reason = f"it blocks all evictions because its pods cannot be counted: {message}"
             field = f"spec.{_limit(manifest)}"
             yield finding("old-budget" if known else "budget", key, field, reason, manifest)
             continue

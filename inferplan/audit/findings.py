@@ -23,8 +23,8 @@ def finding(
     *,
     remedy: str = "",
 ) -> Finding:
-    """Make the finding `code` on `field` of `subject`, with all that is known: the place of `origin`, a
-    remedy by the field or the reason, and no secret.
+    """Build the finding `code` for `field` of `subject`, with the place of `origin`, a remedy by
+    field or reason, and secrets removed.
     """
     weight, title, usual = TITLES[code]
     if code in ("unready", "upgrade", "later") and not remedy:

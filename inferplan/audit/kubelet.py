@@ -24,8 +24,8 @@ _Problem = tuple[Path, str]
 
 
 def unstartable(change: Change) -> Iterator[Finding]:
-    """Fields of pod templates that keep a container from being created or from getting ready; what
-    OLD had too is a note.
+    """Pod template fields that stop a container from starting or becoming ready; those already in
+    OLD are notes.
     """
     for key, manifest, before in change.each():
         had = {reason for _, reason in _problems(change, key, before)} if before else ()
@@ -51,7 +51,13 @@ def _problems(change: Change, key: Key, manifest: Manifest) -> Iterator[_Problem
 def _pod_problems(pod: Object) -> Iterator[_Problem]:
     for path, name in select(pod, "securityContext.sysctls.*.name"):
         if str(name).replace("/", ".") not in _TABLE["safe_sysctls"]:
-            yield path, f"a kubelet forbids the sysctl {name}, unless its own settings allow it"
+            yield (
+                path,
+                (
+                    f"sysctl {name} is unsafe: kubelets reject it unless --allowed-unsafe-sysctls"
+                    " lists it"
+                ),
+            )
     names = {str(name) for kind in _KINDS for _, name in select(pod, f"{kind}.*.name")}
     for pattern in _TABLE["resource_fields"]:
         for path, name in select(pod, f"{pattern}.resourceFieldRef.containerName"):
@@ -64,17 +70,20 @@ def _container_problems(
 ) -> Iterator[_Problem]:
     image = container.get("image")
     if isinstance(image, str) and image and not _IMAGE.fullmatch(image):
-        rule = "the name of a repository has lower-case letters, digits and . _ - only"
-        yield ("image",), f"InvalidImageName: {image!r} is not the name of an image; {rule}"
+        rule = "a repository name has only lower-case letters, digits and . _ -"
+        yield ("image",), f"InvalidImageName: {image!r} is not a valid image name; {rule}"
     yield from _user_problems(pod, container)
     limit = mapping(container, "resources", "limits").get("memory")
     if (size := amount(limit)) and size < _TABLE["least_memory"]:
-        words = f"memory: {limit} is {size:f} bytes; a container runtime needs 6 MiB to start one"
+        words = (
+            f"memory: {limit} is {size:f} bytes; a container runtime needs 6 MiB to start a"
+            " container"
+        )
         yield ("resources", "limits", "memory"), words
     for pattern, effect in _TABLE["ports"].items():
         for path, port in select(container, pattern):
             if is_unnamed(port, [container]):
-                yield path, f"no port of it is named {port!r}, so {effect}"
+                yield path, f"it has no port named {port!r}, so {effect}"
     yield from _volume_problems(container, modes)
 
 
@@ -88,13 +97,13 @@ def _volume_problems(container: Object, modes: Mapping[str, str]) -> Iterator[_P
         for path, name in select(container, f"{field}.*.name"):
             if modes.get(str(name)) == mode:
                 other = "volumeDevices" if mode == "Block" else "volumeMounts"
-                yield path, f"volume {name} has volumeMode {mode}, which belongs in {other}"
+                yield path, f"volume {name} has volumeMode {mode}, so it must be listed in {other}"
 
 
 def _user_problems(pod: Object, container: Object) -> Iterator[_Problem]:
     own, shared = mapping(container, "securityContext"), mapping(pod, "securityContext")
     if {**shared, **own}.get("runAsNonRoot") is True and {**shared, **own}.get("runAsUser") == 0:
-        reason = "runAsNonRoot is true, and runAsUser is 0"
+        reason = "runAsNonRoot is true, but runAsUser is 0"
         yield ("securityContext", "runAsUser" if "runAsUser" in own else "runAsNonRoot"), reason
 
 

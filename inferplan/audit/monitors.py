@@ -1,4 +1,4 @@
-"""Monitors of the Prometheus Operator whose port nothing has that they select."""
+"""Monitors of the Prometheus Operator that select no object with their port."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -19,8 +19,8 @@ _PORTS: Final = {
 
 
 def unscraped(change: Change) -> Iterator[Finding]:
-    """Ports of monitors that no Service, or no pod, of those that they select has; what the
-    manifests do not declare may have them.
+    """Monitor ports that no selected Service or pod has; objects outside the manifests may have
+    them.
     """
     for key, manifest, before in change.each(*_PORTS):
         names, old = _selected_ports(change.new, key, manifest), set[str]()
@@ -30,8 +30,8 @@ def unscraped(change: Change) -> Iterator[Finding]:
             if str(port) in names or not (names or str(port) in old):
                 continue
             what = "Service" if key.kind == "ServiceMonitor" else "pod"
-            have = f"; their ports: {', '.join(sorted(names))}" if names else ""
-            reason = f"no {what} that it selects has a port named {str(port)!r}{have}"
+            have = f"; available ports: {', '.join(sorted(names))}" if names else ""
+            reason = f"none of the selected {what}s has a port named {str(port)!r}{have}"
             known = change.first or (change.same(key) and str(port) not in old)
             yield finding("old" if known else "dangling", key, text_of(path), reason, manifest)
 

@@ -142,12 +142,9 @@ def _kustomizations(folder: Path, visited: set[Path]) -> Iterator[Object]:
 def _check_links(root: Path) -> None:
     for each in sorted(root.rglob("*")) if root.is_dir() else ():
         leaves = each.is_symlink() and not each.resolve().is_relative_to(root.resolve().parent)
+        problem = "The link points outside the folder" if leaves else "This is not a file"
         if leaves or not (each.is_file() or each.is_dir()):
-            raise InputError(
-                [
-                    f"{each}:1: {'The link leaves the folder' if leaves else 'This is not a file'}. Replace it with a file."
-                ]
-            )
+            raise InputError([f"{each}:1: {problem}. Replace it with a file."])
 
 
 def _placed(text: bytes, root: Path) -> tuple[Manifest, ...]:
@@ -252,7 +249,7 @@ def _explained(text: str, source: Path, program: str) -> str:
     remedy = next(each for words, each in row["remedies"].items() if words in message)
     where = f"{source / row['file']}:1"
     if place := _PLACE.search(message):
-        # Helm names the chart first, which need not be the name of its folder.
+        # Helm's paths start with the chart's name, which may differ from its folder's.
         where = str(
             source
             / (place[1].partition("/")[2] if program == "Helm" and "/" in place[1] else place[1])

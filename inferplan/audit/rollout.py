@@ -258,7 +258,7 @@ class Rollout:
         if self.deployer.is_too_long(manifest) and not (was or self.adopts):
             words = (
                 f"Too long: may not be more than 262144 bytes, and {self.deployer.name} writes the"
-                " whole object into an annotation, unless it applies on the server's side"
+                " whole object into an annotation, unless it uses server-side apply"
             )
             causes = [{"field": "metadata.annotations", "message": words}]
             raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", words, {"causes": causes})

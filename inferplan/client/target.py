@@ -152,8 +152,8 @@ def _check_tensors(
         )
     if kind == "triton-generate" and text is None:
         raise RequestError(
-            f"{name} takes tensors, which generate cannot carry. Use --protocol kserve-v2-http or"
-            " kserve-v2-grpc."
+            f"{name} takes tensors, which the generate protocol cannot carry. Use --protocol"
+            " kserve-v2-http or kserve-v2-grpc."
         )
     if kind == "kserve-v2-http" and tensors.decoupled:
         other = "kserve-v2-grpc" if text is None else "triton-generate"

@@ -50,8 +50,8 @@ class FixedPool(Pool):
     accelerators.
     """
     devices: Literal["devicePlugin", "dra"] = "devicePlugin"
-    """The program on the nodes that gives accelerators to pods: `devicePlugin`, which offers a resource
-    such as nvidia.com/gpu, or `dra`, a DRA driver that allocates ResourceClaims.
+    """The mechanism by which pods get accelerators: `devicePlugin`, which offers a resource such as
+    nvidia.com/gpu, or `dra`, a DRA driver that allocates ResourceClaims.
     """
 
     stated: ClassVar[Mapping[str, Any]] = {
@@ -125,17 +125,17 @@ class FixedPool(Pool):
             return None
         remedy = "Write devices: devicePlugin."
         if self.accelerator is None:
-            return f"devices is dra, and the pool has no accelerator to claim. {remedy}"
+            return f"devices is dra, but the pool has no accelerator to claim. {remedy}"
         name = accelerators.lookup(self.accelerator).vendor.device_class
         if name is None:
             return (
-                f"devices is dra, which inferplan supports for NVIDIA, and the pool has"
+                "devices is dra, but inferplan supports dra only for NVIDIA, and the pool has"
                 f" {self.accelerator}. {remedy}"
             )
         if self.mig is not None or self.sharing is not None:
             field = "mig" if self.mig is not None else "sharing"
             return (
-                f"devices is dra, by which pods claim whole devices, and {field} divides them."
+                f"devices is dra, so pods claim whole devices, but {field} divides them."
                 f" Remove {field}, or write devices: devicePlugin."
             )
         return None

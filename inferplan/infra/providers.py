@@ -17,9 +17,9 @@ def cluster_options(platform: Platform) -> pulumi.ResourceOptions:
         # in which no pod can start.
         enable_secret_mutable=True,
         enable_config_map_mutable=True,
-        # After `kubectl scale` or `kubectl edit` every update would end in a conflict of field
-        # managers. The stack file decides about the fields that it declares; fields that it does
-        # not declare keep the values that others set.
+        # Without this, every update after `kubectl scale` or `kubectl edit` would fail with a field
+        # manager conflict. The stack file owns the fields that it declares; fields that it does not
+        # declare keep the values that others set.
         enable_patch_force=True,
         context=platform.context,
         kubeconfig=platform.kubeconfig,

@@ -135,7 +135,7 @@ def foreign_contents(
     }
     judge = _Judge(listing, set() if after else {*own}, names)
     foreign = {uid: each for uid, each in listing.items.items() if not judge.is_ours(uid)}
-    # Claims, and of the others those that nothing else in the list owns; all of them if they own
+    # All claims, and the other objects that have no owner in the list; every object if they own
     # each other.
     roots = [
         each

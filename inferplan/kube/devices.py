@@ -15,7 +15,7 @@ def published(slices: Iterable[Any], driver: str) -> Counter[str]:
     """
     counts: Counter[str] = Counter()
     for spec in (each["spec"] for each in slices if each["spec"]["driver"] == driver):
-        # A slice with counters of partitions has no devices.
+        # A slice with only partition counters lists no devices.
         listed = spec.get("devices") or ()
         kinds = [mapping(each, "attributes", "type").get("string") for each in listed]
         counts[spec.get("nodeName", "")] += kinds.count("gpu")

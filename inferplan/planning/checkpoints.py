@@ -17,7 +17,7 @@ _LENGTHS = {
     "context_length": "contextLength",
     "max_seq_len": "maxSeqLen",
 }
-# Quantizations that only read weights which are stored so; the others quantize while they load
+# Quantizations that only read weights already stored that way; the others quantize while they load
 # (vllm/model_executor/layers/quantization, 0.33.0).
 _STORED = re.compile(
     r"(auto_)?(awq|gptq)(_marlin)?|compressed-tensors|mxfp4|modelopt.*|quark|torchao"
@@ -27,7 +27,7 @@ _GGUF = re.compile(r"(?i)(.*[^a-z])?gguf([^a-z].*)?")
 
 def contradictions(settings: StackSettings) -> Iterator[str]:
     """Yield a sentence for each model whose settings the config.json of its checkpoint contradicts,
-    whose files its engine does not read, or whose repository opens only for an account.
+    whose files its engine does not read, or whose repository needs an account.
     """
     for name, spec in settings.models.items():
         weights = getattr(spec, "weights", None)
@@ -71,7 +71,7 @@ def _files(name: str, spec: ModelSpec, settings: StackSettings) -> Iterator[str]
 
 
 def _layers(name: str, spec: Any, path: str) -> Iterator[str]:
-    """Yield what the heads, layers, experts and quantization of the checkpoint contradict."""
+    """Yield settings that contradict the checkpoint's heads, layers, experts or quantization."""
     from inferplan.predict.memory import config_of, layers_of
 
     config, where = config_of(path), f"the config.json of {path.rpartition('/')[2]}"
@@ -88,13 +88,13 @@ def _layers(name: str, spec: Any, path: str) -> Iterator[str]:
     if layers and stages > layers:
         yield (
             f"models.{name}.pipelineParallelSize: {stages} is more than the {layers} layers in"
-            f" {where}: the engine does not start. Use {layers} at most"
+            f" {where}: the engine does not start. Use at most {layers}"
         )
     arguments = getattr(spec, "extra_args", ())
     if "--enable-expert-parallel" in arguments and layers_of(path) == "dense":
         yield (
             f"models.{name}.extraArgs[{arguments.index('--enable-expert-parallel')}]:"
-            f" --enable-expert-parallel needs experts, and {where} has none: the engine does not"
+            f" --enable-expert-parallel needs experts, but {where} has none: the engine does not"
             " start. Remove it"
         )
     yield from _quantization(name, getattr(spec, "quantization", None), config, where)
@@ -108,14 +108,14 @@ def _quantization(
         return
     if stored:
         yield (
-            f"models.{name}.quantization: {wanted} is not the {stored} of {where}: the engine does"
-            " not start. Remove it: the engine reads the quantization of the checkpoint"
+            f"models.{name}.quantization: {wanted} does not match {stored} in {where}: the engine"
+            " does not start. Remove it: the engine reads the quantization of the checkpoint"
         )
     elif _STORED.fullmatch(wanted):
         yield (
-            f"models.{name}.quantization: {wanted} reads weights that are stored so, and {where} has"
-            " no quantization_config: the engine does not start. Name a repository with such"
-            " weights, or remove it"
+            f"models.{name}.quantization: {wanted} needs weights quantized with {wanted}, but"
+            f" {where} has no quantization_config: the engine does not start. Name a repository"
+            " with such weights, or remove it"
         )
 
 

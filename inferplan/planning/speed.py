@@ -103,8 +103,8 @@ def outcome_of(
     beginning: int = 0,
 ) -> Outcome | str:
     """The outcome of `incident`, or of its traffic alone, on `model`; or the reason why there is
-    none. With `least` it is that of the least throughput within the error of the prediction, with
-    `beginning` that of a router that chooses replicas by so many tokens.
+    none. With `least` it is the outcome at the lowest throughput within the prediction error, with
+    `beginning` that of a router that chooses replicas by that many tokens.
     """
     from inferplan.predict.library import UnknownSpeedError
 

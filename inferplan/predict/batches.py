@@ -78,7 +78,7 @@ class Replica:
         """Seconds until a prompt is read, while `running` requests decode in the same steps."""
         count = self._chunks(running)
         new = math.ceil((self.prompt - self.cached) / count)
-        # A part of a prompt also reads all parts before it, so the middle one takes the mean time.
+        # Each chunk attends to all earlier chunks, so the middle chunk takes the mean time.
         before = self.cached + (count - 1) * new // 2
         return count * self.steps.prefill(new, before, round(running), self.prompt, self.answer)
 
@@ -113,7 +113,7 @@ class Replica:
         burst = others / 2 * occupied
         rate = running / (prefill + self.answer * self.decode(running))
         ttft = itl = 0.0
-        # The prompt of a client delays the others, and not its own tokens.
+        # The prompt of a client delays the others, but not its own tokens.
         share, step = others / running, self.decode(running) / 2 if others else 0.0
         for _ in range(_ROUNDS):
             load = min(rate * share * occupied, _BUSIEST)

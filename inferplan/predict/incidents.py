@@ -88,8 +88,8 @@ def play(
     beginning: int = 0,
 ) -> Outcome:
     """The outcome of the trace, or of requests at the traffic's rate, with the events of
-    `incident`; with `least` at the least throughput within the error of the prediction. A router
-    chooses replicas by the first `beginning` tokens, 0 for a random choice. Raises
+    `incident`; with `least` the outcome at the lowest throughput within the prediction error. A
+    router chooses replicas by the first `beginning` tokens, 0 for a random choice. Raises
     UnknownSpeedError.
     """
     (traffic, trace), objective = traffic_of(model, root), objective_of(model)

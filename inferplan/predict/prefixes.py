@@ -1,4 +1,4 @@
-"""Prefix caches of replicas, and the choice of a replica by the beginning of a prompt."""
+"""Prefix caches of replicas, and the choice of a replica by prefix."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 
 from inferplan.predict.traces import BLOCK
 
-# smg's prefix_hash leaves a replica that has 1.25 times the average load and ten requests more
-# (docs/decisions/router.md).
+# smg's prefix_hash skips a replica once it has more than 1.25 times the average load and more than
+# ten requests above the average (docs/decisions/router.md).
 _LOAD_FACTOR, _LOAD_MARGIN = 1.25, 10
 
 
@@ -22,11 +22,13 @@ class PrefixCache:
         self._blocks: OrderedDict[int, None] = OrderedDict()
 
     def read(self, blocks: Sequence[int], room: int) -> int:
-        """Keep `blocks`, of all at most `room`, and return how many of the first were there."""
+        """Cache `blocks`, keep at most `room` in total, and return how many leading blocks were
+        hits.
+        """
         hits = 0
         while hits < len(blocks) and blocks[hits] in self._blocks:
             hits += 1
-        # The end of a prompt goes first, as an engine frees it.
+        # Evict the end of a prompt first, as an engine does.
         for each in reversed(blocks):
             self._blocks[each] = None
             self._blocks.move_to_end(each)
@@ -49,8 +51,8 @@ AnyServer = TypeVar("AnyServer", bound=Server)
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """A choice by the first `beginning` tokens of a prompt, as smg's `prefix_hash` makes it; at random
-    without. Each replica keeps `cached_blocks` blocks of prompts.
+    """A choice by prefix, the first `beginning` tokens of a prompt, as smg's `prefix_hash` makes
+    it; a random choice if it is 0. Each replica keeps `cached_blocks` blocks of prompts.
     """
 
     beginning: int = 0

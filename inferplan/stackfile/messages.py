@@ -276,7 +276,7 @@ def _messages(
     elif kind == "missing":
         yield path, f"Missing required field. {sentence(guide.description(path) or 'Add it')}"
     elif kind == "extra_forbidden":
-        # Secrets are keys of the file, but no part of a spec.
+        # Secrets are keys of the file but not part of a spec.
         allowed = sorted((*guide.keys(path[:-1]), *(secrets if len(path) == 1 else ())))
         name = str(path[-1])
         near = field_hint(name, value_at(data, path[:-1]), allowed) or suggestion(name, allowed)

@@ -54,9 +54,9 @@ class RealNode:
         made = [each for each in self.images if not is_pulled(each)]
         lacking = sorted(each for each in made if recipe_of(each) is None)
         is_debian = any(recipe_of(each) == "nginx" for each in made)
-        place = ": nginx of Debian in place of the image" if is_debian else ""
+        nginx = ", with Debian's nginx instead of the image" if is_debian else ""
         yield (
-            f"the gateway's pods are real{place}"
+            f"the gateway's pods are real{nginx}"
             if workspace.settings.gateway
             else "no gateway runs"
         )

@@ -118,8 +118,8 @@ def test_a_tag_that_moved_is_named_with_both_digests(real_node: Lane, mirror, mo
     with pytest.raises(RehearsalError) as error:
         registry.pull(socket, PAUSE)
     assert str(error.value) == (
-        f"{PAUSE}: the registry has {digest_of(mirror)}, and the catalogue has {stated}. The tag has"
-        f" moved. Name the digest in the stack file: {PAUSE}@{stated}"
+        f"{PAUSE}: the registry has {digest_of(mirror)}, but the catalogue has {stated}. The tag"
+        f" has moved. Pin the digest in the stack file: {PAUSE}@{stated}"
     )
     assert PAUSE not in ctr(real_node, "ls", "-q").splitlines()
 

@@ -145,7 +145,7 @@ def test_import_reads_no_link_and_no_bomb(repository, capsys, source):
     assert ended("import", source, "--accelerator", "nvidia-l40s") == 2
     assert time.monotonic() - began < 10
     message = capsys.readouterr().err
-    assert "aliases" in message or "leaves the folder" in message
+    assert "aliases" in message or "points outside the folder" in message
     assert not marker.exists()
 
 

@@ -128,16 +128,16 @@ def check_devices(cluster: ExaminedCluster) -> Iterator[Finding]:
                 )
             elif driver is not None:
                 yield error(
-                    f"{message}; its DRA driver does not run",
-                    f"install the DRA driver that publishes {driver}, or write in the stack file,"
-                    f" nodePools.{name}: devices: devicePlugin",
+                    f"{message}; its DRA driver is not running",
+                    f"install the DRA driver that publishes {driver}, or set"
+                    f" nodePools.{name}.devices: devicePlugin in the stack file",
                 )
             else:
                 install = (
                     cluster.remedy("devicePlugins", accelerator.vendor.name)
                     or f"install the device plugin for {accelerator.resource}"
                 )
-                yield error(f"{message}; its device plugin does not run", install)
+                yield error(f"{message}; its device plugin is not running", install)
         if nodes and not short:
             yield ok(
                 f"pool {name}: every node offers {target.capacity.accelerators}"

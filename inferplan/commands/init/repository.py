@@ -82,8 +82,8 @@ class Answers:
                 except ValueError as error:
                     yield "model", f"{self.model}: {error}"
         if size is None:
-            remedy = "The commit is in: git ls-remote https://huggingface.co/OWNER/NAME HEAD"
-            ways = f"{', '.join(MODELS)}, or owner/name@commit:size, such as 17Gi"
+            remedy = "To find the commit, run: git ls-remote https://huggingface.co/OWNER/NAME HEAD"
+            ways = f"{', '.join(MODELS)}, or owner/name@commit:size (size as in 17Gi)"
             yield "model", f"{self.model!r} is unknown. Use {ways}. {remedy}"
         for each in self.consumers:
             if not _NAME.fullmatch(each):

@@ -153,7 +153,10 @@ def _size_note(preheat: PlannedPreheat, listing: Listing) -> list[str]:
         return []
     actual = size_text(listing.bytes)
     return [
-        f"  note       weights.size is {preheat.stated_size} and the source has {actual}. Raise it: times and checks depend on it"
+        (
+            f"  note       weights.size is {preheat.stated_size}, but the source has {actual}."
+            " Raise it: time estimates and size checks depend on it"
+        )
     ]
 
 

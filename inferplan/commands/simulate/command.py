@@ -25,8 +25,9 @@ def command(
     as_json: Annotated[
         bool,
         json_option(
-            "Print requests, late, lost, replicaHours, mostReady, dollars, the limits that are"
-            " broken, the timeline, the choices of a replica, and figures atLeastThroughput as JSON."
+            "Print as JSON: requests, late, lost, replicaHours, mostReady, dollars, the limits that"
+            " are broken, the timeline, the results per replica choice, and the figures for"
+            " atLeastThroughput."
         ),
     ] = False,
 ) -> None:
@@ -106,7 +107,7 @@ def _show(model: str, result: Simulated) -> None:
         ]
         results().print(table("with and without a router", *columns, rows=choices))
     show(
-        "at the least throughput within the error of the prediction:"
+        "at the lowest throughput within the prediction error:"
         f" {least.late:,} late ({least.late_percent:.1f}%), {least.lost:,} lost,"
         f" {least.replica_hours:.1f} replica hours"
     )

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulated:
-    """The `outcome`, its list price, and the limits that it breaks; `least` is the outcome of the
-    least throughput within the error of the prediction. `choices` are the outcomes by the way in which
+    """The `outcome`, its list price, and the limits that it breaks; `least` is the outcome at the
+    lowest throughput within the prediction error. `choices` are the outcomes by the way in which
     a replica is chosen, empty if the trace says nothing about prompts.
     """
 

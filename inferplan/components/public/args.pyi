@@ -75,7 +75,7 @@ class Pool(TypedDict):
     sharing: NotRequired[Sharing]
     """Shares of accelerators, as the device plugin of the nodes offers them. Default: whole accelerators."""
     devices: NotRequired[str]
-    """The program on the nodes that gives accelerators to pods: `devicePlugin`, which offers a resource such as nvidia.com/gpu, or `dra`, a DRA driver that allocates ResourceClaims. Default: devicePlugin."""
+    """The mechanism by which pods get accelerators: `devicePlugin`, which offers a resource such as nvidia.com/gpu, or `dra`, a DRA driver that allocates ResourceClaims. Default: devicePlugin."""
     node_selector: NotRequired[dict[str, str]]
     """Labels that select the pool's nodes. Default: `inferplan.dev/pool: <name of the pool>`, a label that you add to them."""
 
@@ -564,7 +564,7 @@ class NodePoolArgs(TypedDict):
     sharing: NotRequired[Sharing]
     """Shares of accelerators, as the device plugin of the nodes offers them. Default: whole accelerators."""
     devices: NotRequired[str]
-    """The program on the nodes that gives accelerators to pods: `devicePlugin`, which offers a resource such as nvidia.com/gpu, or `dra`, a DRA driver that allocates ResourceClaims. Default: devicePlugin."""
+    """The mechanism by which pods get accelerators: `devicePlugin`, which offers a resource such as nvidia.com/gpu, or `dra`, a DRA driver that allocates ResourceClaims. Default: devicePlugin."""
     node_selector: NotRequired[dict[str, str]]
     """Labels that select the pool's nodes. Default: `inferplan.dev/pool: <name of the pool>`, a label that you add to them."""
 

@@ -21,8 +21,8 @@ def rank_problems(
             rank = _rank(file)
         except FileNotFoundError:
             yield (
-                f"loraAdapters.{name}: there is no {file}, so the server does not start. Correct the"
-                " directory, or copy the adapter there"
+                f"loraAdapters.{name}: {file} does not exist, so the server does not start. Correct"
+                " the directory, or copy the adapter there"
             )
             continue
         except (OSError, ValueError) as error:
@@ -32,7 +32,8 @@ def rank_problems(
             bound = f"the engine's default, {most}" if default else f"maxLoraRank, {most}"
             yield (
                 f"loraAdapters.{name}: {file} has rank {rank}, which is above {bound}, so the server"
-                f" does not start. Write maxLoraRank: {rank} or more, or train a smaller adapter"
+                f" does not start. Set maxLoraRank to at least {rank}, or use an adapter with"
+                " a smaller rank"
             )
 
 
@@ -41,7 +42,7 @@ def _rank(file: Path) -> int:
     with file.open("rb") as stream:
         config: Any = json.loads(stream.read(_LARGEST))
     if not isinstance(config, dict) or not isinstance(config.get("r"), int):
-        raise ValueError("it states no rank r")  # noqa: TRY004 - a fault of the file
+        raise ValueError("it has no integer rank 'r'")  # noqa: TRY004 - a fault of the file
     of_modules = config.get("rank_pattern")
     ranks = of_modules.values() if isinstance(of_modules, dict) else ()
     return max(config["r"], *(each for each in ranks if isinstance(each, int)), 0)

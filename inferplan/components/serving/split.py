@@ -157,9 +157,9 @@ class SplitModel(ShardedModel):
         if max(sizes) % min(sizes):
             side = "prefill" if self.prefill.tensor_parallel_size is not None else "decode"
             yield FieldError(
-                f"prefill has tensorParallelSize {sizes[0]} and decode {sizes[1]}, and {self.engine}"
-                " moves a KV cache only between sizes of which one is a multiple of the other. Use"
-                f" tensorParallelSize: {sizes[1 if side == 'prefill' else 0]}.",
+                f"prefill has tensorParallelSize {sizes[0]}, but decode has {sizes[1]}."
+                f" {self.engine} can move a KV cache only if one size is a multiple of the other."
+                f" Use tensorParallelSize: {sizes[1 if side == 'prefill' else 0]}.",
                 *(side, "tensorParallelSize"),
             )
 

@@ -45,7 +45,7 @@ class Store(Spec, ABC):
     copyable: ClassVar[bool] = True
     """True if a preheat can read the store."""
     pinned: ClassVar[bool] = False
-    """True if a revision is demanded and always names the same files."""
+    """True if a revision is required and always names the same files."""
     pulled: ClassVar[bool] = False
     """True if each node pulls the files to its own disk before a server starts there."""
 
@@ -110,7 +110,7 @@ class Store(Spec, ABC):
         return None
 
     def is_closed(self, path: str) -> bool:
-        """True if `path` opens only for an account, and the store has none."""
+        """True if `path` needs an account, but the store has no credentials."""
         del path
         return False
 

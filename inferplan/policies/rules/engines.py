@@ -51,7 +51,7 @@ OTHER_FOLDERS = frozenset(["mnt", "opt", "srv", "var"])
 # Folders that the pod can write although no volume is mounted there.
 WRITABLE = tuple(f"/{each}/" for each in ("tmp", "var/tmp", "dev/shm", "run", "proc"))
 SEARCH_PATHS = ("PYTHONPATH", "LD_LIBRARY_PATH")
-# A program in an argument, for example of python3 -c.
+# Code passed as an argument, for example to python3 -c.
 TRUSTING_CODE = re.compile(
     r"\btrust_(remote_code|repo)['\"]?\s*[=:]\s*True\b|\bhub\.load\((?!.*source\s*=\s*['\"]local)"
 )

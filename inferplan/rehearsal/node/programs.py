@@ -20,7 +20,7 @@ def run(command: list[str], folder: Path, remedy: str = "try again") -> str:
     if done.returncode and os.strerror(errno.ENOSPC).lower() in done.stderr.lower():
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if done.returncode:
-        words = done.stderr.strip().splitlines() or ["it says nothing"]
+        words = done.stderr.strip().splitlines() or ["it printed no error"]
         raise RehearsalError(f"{' '.join(command[:2])} failed: {words[-1]}", remedy)
     return done.stdout
 

@@ -74,7 +74,7 @@ def pull(socket: Path, image: str) -> str:
     if not digest and facts is not None and facts.digest not in (None, pulled):
         run_ctr(socket, "rm", reference)
         raise RehearsalError(
-            f"{image}: the registry has {pulled}, and the catalogue has {facts.digest}",
-            f"the tag has moved. Name the digest in the stack file: {image}@{facts.digest}",
+            f"{image}: the registry has {pulled}, but the catalogue has {facts.digest}",
+            f"the tag has moved. Pin the digest in the stack file: {image}@{facts.digest}",
         )
     return pulled

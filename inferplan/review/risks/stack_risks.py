@@ -113,7 +113,9 @@ def _softened(risks: Iterable[Risk], preview: Preview, facts: StatedFacts) -> It
         owner = None if step is None else removals.get(step.parent)
         if step is not None and owner is not None and step.kind in _ROUTES and hosts[0] & hosts[1]:
             yield replace(
-                each, weight=ROUTINE, consequence="the gateway answers for its host in another way"
+                each,
+                weight=ROUTINE,
+                consequence="another route of the gateway serves the same host",
             )
         elif (
             step is not None

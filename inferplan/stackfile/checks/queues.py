@@ -76,9 +76,9 @@ def _queue_errors(
         if target.accelerator is not None and target.accelerator.device_class is not None:
             yield SpecError(
                 path,
-                f"Pool {pool!r} has devices: dra, and Kueue counts a claim only by a mapping in its"
-                " own configuration. Remove the pool from the queue, or write devices: devicePlugin"
-                " on it.",
+                f"Pool {pool!r} has devices: dra, but Kueue counts claims only if its own"
+                " configuration maps the DeviceClass. Remove the pool from the queue, or write"
+                " devices: devicePlugin on it.",
             )
             continue
         if target.accelerator is None and quota.accelerators:
@@ -117,8 +117,7 @@ def _model_errors(
         if model.queue_priority is not None:
             yield SpecError(
                 ("queuePriority",),
-                "queuePriority is a priority of a queue, and queue is missing. Add queue, or remove"
-                " queuePriority.",
+                "queuePriority is set without queue. Add queue, or remove queuePriority.",
             )
         return
     queue = settings.queues.get(model.queue)

@@ -30,7 +30,7 @@ _KEPT_VARIABLES = ("PATH", "LANG", "HOME", "TMPDIR")
 def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
     """Yield the findings about each application. Raises RequestError if Ray cannot run here."""
     if subject.request is not None:
-        raise RequestError("--request: Ray Serve starts no server in a trial. Leave --request out")
+        raise RequestError("--request: Ray Serve starts no server in a trial. Remove --request")
     service = subject.objects["kubernetes:ray.io/v1:RayService"]
     text = service["spec"]["serveConfigV2"].replace(f"/models/{subject.name}", str(subject.weights))
     config = yaml.safe_load(text)

@@ -22,7 +22,10 @@ from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
 
 TITLE = "SGLang"
-UNJUDGED = "the configuration of the model, the start and answers, since SGLang's package has no kernels for CPUs"
+UNJUDGED = (
+    "the model configuration, the start and the answers, because SGLang's package has no CPU"
+    " kernels"
+)
 PAYLOAD = Path(__file__).with_name("payload") / "sglang_trial.py"
 _SECONDS = 600.0
 _RELEASE, _ACCEPTED, _REJECTED = "trial: release ", "trial: accepted", "trial: rejected "
@@ -36,7 +39,7 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
     here.
     """
     if subject.request is not None:
-        raise RequestError("--request: SGLang starts no server in a trial. Leave --request out")
+        raise RequestError("--request: SGLang starts no server in a trial. Remove --request")
     place = ("models", subject.name)
     for fault in checkpoints.faults(checkpoints.read_checkpoint(subject.weights)):
         yield Finding(verdict.WEIGHTS, "rejected", fault, (*place, "weights"))
@@ -45,14 +48,14 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
     said = [line for line in output.splitlines() if line.startswith("trial: ")]
     if not any(line.startswith(_RELEASE) for line in said):
         raise RequestError(
-            f"{subject.program} has no SGLang that works ({verdict.sentence_of(errors)}). Install"
-            " sglang in an environment of its own (inferplan docs trial), and name its program"
-            " sglang"
+            f"{subject.program} cannot run SGLang ({verdict.sentence_of(errors)}). Install sglang"
+            " in a separate environment (inferplan docs trial), and set INFERPLAN_CPU_SERVER to its"
+            " `sglang` program"
         )
     if _ACCEPTED in said:
         own = said[0].removeprefix(_RELEASE)
         planned = options.version_in(subject.container["image"])
-        other = f"judged by SGLang {own}; the image of the plan has {planned}"
+        other = f"judged by SGLang {own}; the plan's image has {planned}"
         yield Finding("arguments", "works", other if own != planned else "")
         return
     rejected = [line.removeprefix(_REJECTED) for line in said if line.startswith(_REJECTED)]
@@ -77,7 +80,7 @@ def _judged(subject: Subject) -> tuple[str, str]:
     try:
         done = subprocess.run(
             [str(python), str(PAYLOAD), *arguments, "--device=cpu"],
-            # No hub is asked.
+            # Stay offline.
             env={**kept, **subject.environment, "HF_HUB_OFFLINE": "1"},
             capture_output=True,
             text=True,

@@ -146,7 +146,7 @@ def test_the_command_lists_the_source_and_says_where_the_files_would_go(capsys, 
     assert "moves      5 files, 10.0 MiB" in words
     assert f"9.0 MiB  {SHARD}" in words
     assert "removes    nothing (keep: 2)" in words
-    assert "weights.size is 8Mi and the source has 10.0 MiB" in words
+    assert "weights.size is 8Mi, but the source has 10.0 MiB" in words
 
 
 @pytest.mark.usefixtures("project")

@@ -1,4 +1,4 @@
-"""An audit names the autoscalers that their controller gives up."""
+"""An audit names the autoscalers that cannot scale."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""An audit names monitors whose port nothing has that they select."""
+"""An audit names monitors that select no object with their port."""
 
 from types import SimpleNamespace
 from typing import Any, cast

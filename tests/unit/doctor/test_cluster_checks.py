@@ -108,7 +108,7 @@ BROKEN = [
     ("node labels", lambda w: w.one("Node", "b")["spec"].update(unschedulable=True), "error", "node b is cordoned", "uncordon b"),
     ("node labels", lambda w: w.one("Node", "b")["status"].update(conditions=[]), "error", "node b is not Ready", "describe node b"),
     ("node taints", taint("NoSchedule"), "error", "do not tolerate the taint team=vision:NoSchedule of a", "taints: ["),
-    ("devices", allocatable("habana.ai/gaudi", "0"), "error", "node a offers 0 of 8 habana.ai/gaudi; its device plugin does not run", "habana-k8s-device-plugin.yaml"),
+    ("devices", allocatable("habana.ai/gaudi", "0"), "error", "node a offers 0 of 8 habana.ai/gaudi; its device plugin is not running", "habana-k8s-device-plugin.yaml"),
     ("devices", allocatable("habana.ai/gaudi", "7"), "error", "node a offers 7 of 8 habana.ai/gaudi; look for a failed device", "describe node a"),
     ("drivers", label("habana.ai/driver.version", "1.23.0-695"), "error", "needs driver 1.24, and these nodes have an older one: a 1.23.0-695", "update the driver of these nodes to 1.24 or later"),
     ("drivers", label("habana.ai/driver.version", ""), "unknown", "a has no label with the driver's version (habana.ai/driver.version)", ""),

@@ -99,7 +99,7 @@ def test_the_namespace_limits_claims():
         ({"accelerator": None, "instanceType": None}, "the pool has no accelerator to claim."),
         (
             {"accelerator": "gaudi-2", "instanceType": None},
-            "supports for NVIDIA, and the pool has gaudi-2. Write devices: devicePlugin.",
+            "supports dra only for NVIDIA, and the pool has gaudi-2. Write devices: devicePlugin.",
         ),
         (
             {"accelerator": "nvidia-h100", "instanceType": None, "mig": "3g.40gb"},

@@ -117,7 +117,7 @@ ADAPTER = """config:
         ("vllm", "maxLoraRank: 8", {"r": 64}, "has rank 64, which is above maxLoraRank, 8,"),
         ("sglang", "", {"r": 64}, ""),
         ("sglang", "maxLoraRank: 8", {"r": 64}, "has rank 64, which is above maxLoraRank, 8,"),
-        ("vllm", "", {"rank": 8}, "cannot be read: it states no rank r."),
+        ("vllm", "", {"rank": 8}, "cannot be read: it has no integer rank 'r'."),
         ("vllm", "", None, "so the server does not start. Correct the directory"),
     ],
 )
@@ -141,7 +141,7 @@ def test_the_rank_of_an_adapter_on_this_machine_is_compared(
         ("Qwen3-8B", "quantization: awq", "has no quantization_config"),
         ("Qwen3-8B", "quantization: compressed-tensors", "has no quantization_config"),
         ("Qwen3-8B", "quantization: fp8", ""),
-        ("gpt-oss-20b", "quantization: awq", "awq is not the mxfp4 of"),
+        ("gpt-oss-20b", "quantization: awq", "awq does not match mxfp4 in"),
         ("gpt-oss-20b", "quantization: mxfp4", ""),
         ("Qwen3-8B", "extraArgs: [--enable-expert-parallel]", "needs experts"),
         ("Qwen3-30B-A3B", "extraArgs: [--enable-expert-parallel]", ""),

@@ -1,4 +1,4 @@
-"""The caches of replicas and the choice by the beginning of a prompt, in a simulated trace."""
+"""The caches of replicas and the choice by prefix, in a simulated trace."""
 
 from __future__ import annotations
 

@@ -361,8 +361,8 @@ def test_the_worker_groups_that_operators_write_into_stay_ours_to_change():
 def test_the_upgrade_is_chosen_by_the_cards_that_other_models_leave_and_the_object_says_why():
     spec = ray(replicas=2)
     for others, chosen, why in (
-        (0, "NewCluster", "the 6 left take a second set"),
-        (5, "None", "the 1 left do not take a second set"),
+        (0, "NewCluster", "the 6 left can hold a second set of workers"),
+        (5, "None", "the 1 left cannot hold a second set of workers"),
     ):
         made = (
             declared(spec, accelerators_of_others=others)

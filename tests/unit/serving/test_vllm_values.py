@@ -102,11 +102,11 @@ WRONG: list[tuple[list[str], str]] = [
     (["--stream-interval"], "needs a value"),
     (["--enforce-eager", "true"], "vLLM says: unrecognized arguments: true"),
     (["--enforce-eager=true"], "takes no value"),
-    (["--seed", "5", "6"], "'6' is not a value of --seed"),
-    (["Qwen/Qwen3-8B", "--seed=3"], "is not a value of an option"),
-    (["--max-logprobs", "5", "ten"], "'ten' is not a value of --max-logprobs"),
+    (["--seed", "5", "6"], "'6' is an extra word after --seed"),
+    (["Qwen/Qwen3-8B", "--seed=3"], "is an extra word before the first option"),
+    (["--max-logprobs", "5", "ten"], "'ten' is an extra word after --max-logprobs"),
     (["--kv-events-config", '{"hwm": "many"}'], "is not a number"),
-    (["--async-scheduling", "--speculative-config", '{"method": "suffix"}'], "does not work"),
+    (["--async-scheduling", "--speculative-config", '{"method": "suffix"}'], "does not support"),
     (["--tokenizer-mode", "fast"], "hf"),
     (["--config-format=json"], "mistral"),
     (["--attention-config.backend=FLASHINFER9"], "FLASHINFER"),
@@ -128,7 +128,7 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (
         ["--structured-outputs-config", '{"disable_any_whitespace": true}'],
-        "needs the backend xgrammar or guidance",
+        "needs backend xgrammar or guidance",
     ),
     (
         ["--kv-transfer-config", '{"kv_connector": "LMCacheConnectorV1"}'],
@@ -136,7 +136,10 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (["--hf-overrides", '{"rope_scaling": {"factor": 4.0}}'], "has no rope_type"),
     (["--enable-log-outputs"], "needs --enable-log-requests"),
-    (["--attention-backend=FLASHINFER", "--attention-config.backend=FLASHINFER"], "say the same"),
+    (
+        ["--attention-backend=FLASHINFER", "--attention-config.backend=FLASHINFER"],
+        "set the same value",
+    ),
 ]
 RIGHT: list[list[str]] = [
     ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"],
@@ -210,7 +213,7 @@ def test_what_vllm_accepts_is_no_error(tmp_path, arguments):
     [
         ("quantization", "4bit", "compressed-tensors"),
         ("kvCacheDtype", "fp4", "nvfp4"),
-        ("maxNumBatchedTokens", 2, "Raise maxNumBatchedTokens to 4 at least"),
+        ("maxNumBatchedTokens", 2, "Raise maxNumBatchedTokens to at least 4"),
         ("env", {"VLLM_KV_CACHE_LAYOUT": "NDH"}, "NHD"),
         ("env", {"VLLM_WORKER_MULTIPROC_METHOD": "thread"}, "spawn"),
         ("env", {"VLLM_ENGINE_READY_TIMEOUT_S": "10m"}, "is not a number"),
@@ -268,5 +271,5 @@ def test_without_chunked_prefill_a_step_holds_a_prompt(tmp_path):
     }
     file = tmp_path / "Pulumi.local.yaml"
     file.write_text(yaml.safe_dump(tree, sort_keys=False))
-    with pytest.raises(InvalidStack, match="Raise maxNumBatchedTokens to 8192"):
+    with pytest.raises(InvalidStack, match="Raise maxNumBatchedTokens to at least 8192"):
         validate(read_stack(file))

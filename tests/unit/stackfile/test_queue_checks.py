@@ -41,8 +41,8 @@ def test_a_model_in_a_queue_that_holds_it_has_no_fault(lines):  # noqa: F811 - t
             {"queuePriority": "online"},
             QUEUE,
             (
-                "queuePriority: queuePriority is a priority of a queue, and queue is missing. Add"
-                " queue, or remove queuePriority."
+                "queuePriority: queuePriority is set without queue. Add queue, or remove"
+                " queuePriority."
             ),
         ),
         (

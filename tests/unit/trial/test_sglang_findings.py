@@ -78,9 +78,9 @@ def test_a_fault_of_the_cpu_is_not_judged(tmp_path, said):
 def test_accepted_arguments_work_and_name_another_release(tmp_path):
     [finding] = tried(tmp_path, "print('trial: release 0.5.1'); print('trial: accepted')")
     assert finding.state == "works"
-    assert finding.sentence.startswith("judged by SGLang 0.5.1; the image of the plan has")
+    assert finding.sentence.startswith("judged by SGLang 0.5.1; the plan's image has")
 
 
 def test_an_environment_without_the_engine_is_no_finding(tmp_path):
-    with pytest.raises(RequestError, match="has no SGLang that works"):
+    with pytest.raises(RequestError, match="cannot run SGLang"):
         tried(tmp_path, "import nowhere")

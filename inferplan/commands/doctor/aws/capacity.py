@@ -190,8 +190,8 @@ def _judge_image(
     root = live.get("RootDeviceName", _ROOT)
     if root != _ROOT:
         yield warning(
-            f"{start} boots from {root}, and the launch template of the pool sets {_ROOT}, so that"
-            " rootVolume would be a second disk",
+            f"{start} boots from {root}, but the pool's launch template sets {_ROOT}, so rootVolume"
+            " would create a second disk",
             usual,
         )
     sizes = [

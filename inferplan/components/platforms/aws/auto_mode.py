@@ -19,7 +19,7 @@ def obstacles(pool: EksPoolFields, *, keeps_models: bool = False) -> Iterator[st
     """
     outside = sorted({name.partition(".")[0] for name in pool.machines} - FAMILIES)
     if outside:
-        yield f"EKS Auto Mode does not start instances of type {', '.join(outside)}"
+        yield f"EKS Auto Mode does not support the instance families {', '.join(outside)}"
     yield from (reason for applies, reason in _OBSTACLES if applies(pool))
     if keeps_models:
         yield (

@@ -221,12 +221,12 @@ class RayServeSpec(ServedModel):
             f" {accelerators_of_others} and these workers {self.most_accelerators}"
         )
         if self.most_accelerators <= spare:
-            return "NewCluster", f"{count}: the {spare} left take a second set beside the first"
+            return "NewCluster", f"{count}: the {spare} left can hold a second set of workers"
         return (
             "None",
             (
-                f"{count}: the {max(0, spare)} left do not take a second set, so delete the"
-                " RayService to roll a change out"
+                f"{count}: the {max(0, spare)} left cannot hold a second set of workers. To roll"
+                " out a change, delete the RayService"
             ),
         )
 
@@ -245,7 +245,7 @@ class RayServeSpec(ServedModel):
         if target.accelerator is not None and target.accelerator.device_class:
             yield SpecError(
                 ("pool",),
-                f"KubeRay counts the devices of a device plugin, and pool {target.pool!r} has"
+                f"KubeRay counts only devices of device plugins, but pool {target.pool!r} has"
                 " devices: dra. Use a pool with devices: devicePlugin, or engine: vllm.",
             )
         total = target.nodes * target.capacity.accelerators

@@ -294,7 +294,7 @@ class TensorrtLlmSpec(ShardedModel, TritonServed):
         if self.build is not None and target.accelerator.device_class:
             yield SpecError(
                 ("build",),
-                f"the Job that builds requests devices of a device plugin, and pool {self.pool!r}"
+                f"the build Job requests devices of a device plugin, but pool {self.pool!r}"
                 " has devices: dra. Remove build, or use a pool with devices: devicePlugin",
             )
         wrong = None if self.image is None else self._fault_of(self.image)

@@ -56,7 +56,7 @@ class _Settings(dict[str, str]):
 def contradictions(
     arguments: Sequence[str], fields: Mapping[str, Any], release: str
 ) -> Iterator[SpecError]:
-    """Yield what a server of `release` rejects together in its `arguments` and in the engine
+    """Yield the combinations that vLLM `release` rejects in its `arguments` and in the engine
     arguments that `fields` set by name.
     """
     settings, rows = _Settings(arguments, fields, release), table(_TABLE)
@@ -67,7 +67,7 @@ def contradictions(
             says = row["says"].replace("LOW", str(least)).replace("HIGH", str(most))
             problem = (
                 f"{_spoken(high)} ({most}) is less than {_spoken(low)} ({least}). Raise"
-                f" {_spoken(high)} to {least} at least, or lower {_spoken(low)}."
+                f" {_spoken(high)} to at least {least}, or lower {_spoken(low)}."
             )
             place = settings.place_of(*row.get("when", {}), low, high)
             yield SpecError(place, f"{problem} vLLM says: {says}")

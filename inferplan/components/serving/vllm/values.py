@@ -104,13 +104,14 @@ def strays(arguments: Sequence[str], release: str) -> Iterator[tuple[int, str]]:
     """Yield the place and the problem of each word that is neither an option nor its value, such as
     `true` after a flag.
     """
-    room, option = 0.0, "an option"
+    room, option = 0.0, ""
     for index, word in enumerate(arguments):
         if not word.startswith("-") or _NUMBER.fullmatch(word):
             room -= 1
             if room < 0:
                 says = _own_word(f"unrecognized arguments: {word}", word)
-                yield index, f"{_quoted(word)} is not a value of {option}. Remove it.{says}"
+                place = f"after {option}" if option else "before the first option"
+                yield index, f"{_quoted(word)} is an extra word {place}. Remove it.{says}"
             continue
         option, has_value, value = word.partition("=")
         row = row_of(option, release)
@@ -236,7 +237,7 @@ def _item_problems(
             isinstance(item, str) and not _NUMBER.fullmatch(item)
         ):
             word = _own_word("Input should be a valid number", str(item))
-            yield f"{_quoted(str(item))} is not a number, which {name} takes. Write {name}=<number>.{word}"
+            yield f"{name}: {_quoted(str(item))} is not a number. Write {name}=<number>.{word}"
 
 
 def choice(name: str, value: str, allowed: Collection[str], says: str = "") -> str:
@@ -302,8 +303,8 @@ def variable_problems(environment: Mapping[str, Any], release: str) -> Iterator[
                 yield (
                     name,
                     (
-                        f"{_quoted(value)} is not a number, which {name} takes. Write the number alone,"
-                        f" without a unit.{_own_word(says, value)}"
+                        f"{name}: {_quoted(value)} is not a number. Write the number alone, without"
+                        f" a unit.{_own_word(says, value)}"
                     ),
                 )
         elif value.lower() not in map(str.lower, allowed):

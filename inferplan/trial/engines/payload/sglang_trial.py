@@ -7,7 +7,7 @@ starts: the package has no kernels for CPUs.
 import json
 import sys
 
-# The lines with the release of SGLang, with what it rejects, and that it rejects nothing.
+# Prefixes of the lines that report the release, a rejection and acceptance.
 RELEASE, REJECTED, ACCEPTED = "trial: release ", "trial: rejected ", "trial: accepted"
 
 

@@ -138,7 +138,10 @@ def _(world: World) -> Iterator[Values | Unchecked | str]:
     if all(pool.is_auto_mode for pool in world.pools.values()):
         return
     if key.split(":")[4] != world.account:
-        yield Unchecked(f"the account's default key for EBS, {key}, is of another account")
+        yield Unchecked(
+            f"the account's default EBS key, {key}, belongs to another account, so its policy was"
+            " not checked"
+        )
         return
     live = world.find("kms", "describe_key", KeyId=key)
     state = "missing" if live is None else live["KeyMetadata"]["KeyState"]
