@@ -17,6 +17,7 @@ import pytest
 from inferplan.errors import RehearsalError
 from inferplan.images.catalogue import catalogue, default_image
 from inferplan.kube.objects import is_true
+from inferplan.progress import Notice
 from inferplan.rehearsal.cluster import start
 from inferplan.rehearsal.cluster.node_traces import runtime_folder
 from inferplan.rehearsal.node import images, registry
@@ -125,13 +126,16 @@ def test_a_tag_that_moved_is_named_with_both_digests(real_node: Lane, mirror, mo
 
 
 @pytest.mark.usefixtures("mirror")
-def test_what_the_registry_cannot_give_is_a_note(real_node: Lane, tmp_path):
+def test_what_the_registry_cannot_give_is_a_note_and_the_recipe_makes_it(real_node: Lane, tmp_path):
     socket, events = runtime_folder(real_node.directory) / "containerd.sock", []
-    absent = "registry.example/library/nginx-unprivileged:none"
-    assert images.import_images(socket, [absent], tmp_path / "images.json", events.append) == []
-    [_, note] = events
-    assert absent in note.text
-    assert "not found" in note.text
+    # A mirror of the catalogue's image, which has a recipe, and an image without one.
+    absent = ("registry.example/registry.k8s.io/pause:none", "registry.example/team/tool:none")
+    here = images.import_images(socket, absent, tmp_path / "images.json", events.append)
+    assert here == [absent[0]]
+    assert absent[0] in ctr(real_node, "ls", "-q").splitlines()
+    notes = [each.text for each in events if isinstance(each, Notice)]
+    assert all("not found" in note for note in notes)
+    assert all(image in note for image, note in zip(absent, notes, strict=True))
 
 
 def test_a_registry_that_does_not_answer_is_not_asked(tmp_path, monkeypatch):
