@@ -14,6 +14,7 @@ from inferplan.errors import RequestError
 
 _END_SECONDS = 5.0
 _POLL_SECONDS = 0.1
+_KEPT_VARIABLES = ("PATH", "LANG", "HOME", "TMPDIR")
 
 
 def free_port() -> int:
@@ -38,6 +39,32 @@ def interpreter(program: str, expected: str) -> Path:
     raise RequestError(
         f"{path} is not a program of Python. Name {expected} in INFERPLAN_CPU_SERVER"
     )
+
+
+def finished(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    seconds: float,
+    too_late: str,
+    *,
+    text: str | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run `command` on the input `text`, with `environment` and few of this process's variables.
+    Raises RequestError with the message `too_late` after `seconds`.
+    """
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    try:
+        return subprocess.run(
+            command,
+            input=text,
+            env={**kept, **environment},
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise RequestError(too_late) from None
 
 
 class Process:

@@ -3,8 +3,6 @@ configuration of the plan, imports the applications, and merges both as its cont
 """
 
 import json
-import os
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import yaml
 from inferplan.components.serving.ray_serve.applications import LlmApplication
 from inferplan.errors import RequestError
 from inferplan.trial import verdict
-from inferplan.trial.process import interpreter
+from inferplan.trial.process import finished, interpreter
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
 
@@ -24,7 +22,6 @@ PAYLOAD = Path(__file__).with_name("payload") / "ray_trial.py"
 _SECONDS = 300.0
 # Ray starts a node of its own for some applications; on a busy computer that takes too long.
 _OF_THIS_COMPUTER = ("node timed out during startup", "Can't find a `node_ip_address.json`")
-_KEPT_VARIABLES = ("PATH", "LANG", "HOME", "TMPDIR")
 
 
 def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
@@ -41,22 +38,14 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
 
 def _lines(subject: Subject, config: Mapping[str, Any]) -> list[dict[str, str]]:
     python = interpreter(subject.program, "a program of an environment with Ray Serve")
-    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    try:
-        done = subprocess.run(
-            [str(python), str(PAYLOAD), str(subject.weights)],
-            input=json.dumps(config),
-            env={**kept, **subject.environment},
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise RequestError(
-            f"Ray did not finish in {_SECONDS:.0f} s. An application may wait for something while"
-            " it is imported. Move that into its constructor"
-        ) from None
+    done = finished(
+        [str(python), str(PAYLOAD), str(subject.weights)],
+        subject.environment,
+        _SECONDS,
+        f"Ray did not finish in {_SECONDS:.0f} s. An application may wait for something while"
+        " it is imported. Move that into its constructor",
+        text=json.dumps(config),
+    )
     lines = [
         json.loads(line.removeprefix("trial: "))
         for line in done.stdout.splitlines()

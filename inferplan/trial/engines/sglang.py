@@ -3,9 +3,7 @@ starts.
 """
 
 import json
-import os
 import re
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from inferplan.errors import RequestError
 from inferplan.tables import table
 from inferplan.trial import checkpoint as checkpoints
 from inferplan.trial import verdict
-from inferplan.trial.process import interpreter
+from inferplan.trial.process import finished, interpreter
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
 
@@ -31,7 +29,6 @@ _SECONDS = 600.0
 _RELEASE, _ACCEPTED, _REJECTED = "trial: release ", "trial: accepted", "trial: rejected "
 # The errors that SGLang raises about settings; others come from code that expects an accelerator.
 _ABOUT_SETTINGS = ("ValueError", "AssertionError", "argument ", "unrecognized ")
-_KEPT_VARIABLES = ("PATH", "LANG", "HOME", "TMPDIR")
 
 
 def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
@@ -76,21 +73,13 @@ def _judged(subject: Subject) -> tuple[str, str]:
     arguments = [
         each.replace(mount, str(subject.weights)) for each in subject.container["args"][1:]
     ]
-    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    try:
-        done = subprocess.run(
-            [str(python), str(PAYLOAD), *arguments, "--device=cpu"],
-            # Stay offline.
-            env={**kept, **subject.environment, "HF_HUB_OFFLINE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise RequestError(
-            f"SGLang did not finish in {_SECONDS:.0f} s. Try again on a computer with less load"
-        ) from None
+    done = finished(
+        [str(python), str(PAYLOAD), *arguments, "--device=cpu"],
+        # Stay offline.
+        {**subject.environment, "HF_HUB_OFFLINE": "1"},
+        _SECONDS,
+        f"SGLang did not finish in {_SECONDS:.0f} s. Try again on a computer with less load",
+    )
     return done.stdout, done.stderr
 
 
