@@ -143,7 +143,7 @@ def test_a_registry_that_does_not_answer_is_not_asked(tmp_path, monkeypatch):
     (tmp_path / "_default").mkdir()
     (tmp_path / "_default" / "hosts.toml").write_text(f'server = "127.0.0.1:{free_port()}"\n')
     assert not images.is_pulled("registry.absent.example/pause:3")
-    # An image for accelerators is never pulled, whoever answers.
+    # An image for accelerators is not pulled even if its registry answers.
     monkeypatch.setattr(registry, "reaches", lambda _: True)
     assert not images.is_pulled(default_image("vllm"))
     assert images.is_pulled(default_image("vllm-cpu"))

@@ -18,8 +18,8 @@ def claimed_class(target: NodeTarget) -> str | None:
 
 
 def template_name(name: str, device_class: str, count: int) -> str:
-    """Return the name of the ResourceClaimTemplate of model `name`. Templates cannot be changed, so
-    each content has a name of its own, and old pods keep theirs.
+    """Return the name of the ResourceClaimTemplate of model `name`. A template cannot be
+    changed, so its name depends on its content, and old pods keep their template.
     """
     return bounded(f"{name}-devices", content_key(device_class, str(count)))
 
