@@ -270,6 +270,7 @@ def last(log: list[tuple[str, str, str]], verb: str, *types: str) -> int:
 
 
 @pytest.mark.parametrize("place", ["staging"], indirect=True)
+@pytest.mark.full
 def test_a_stack_comes_up_settles_and_goes_in_order(place, aws):
     pulumi(place, "up", "--yes", "--skip-preview")
     assert last(aws.log, "create", "aws:ec2/routeTableAssociation:RouteTableAssociation") < first(

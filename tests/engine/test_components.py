@@ -88,6 +88,7 @@ def resources(place, example: str) -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.full
 def test_python_and_yaml_declare_the_same_objects(place):
     examples, _, _ = place
     (examples / "python" / "venv").symlink_to(Path(sys.executable).parents[1])

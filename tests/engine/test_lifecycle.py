@@ -133,6 +133,7 @@ def test_a_project_comes_up_passes_its_policies_and_never_mixes_two_engines(proj
     assert "UNKNOWN" not in mixed
 
 
+@pytest.mark.full
 def test_the_second_of_two_updates_waits_or_names_the_first(project):
     project.edit("maxModelLen: 8192", "maxModelLen: 4096")
     command = [str(Path(sys.executable).parent / "inferplan"), "up", "local", *PULUMI]
@@ -159,6 +160,7 @@ def _locks(project: Project) -> Iterator[Path]:
     yield from (project.cluster / "pulumi" / ".pulumi" / "locks").rglob("*.json")
 
 
+@pytest.mark.full
 @pytest.mark.full
 def test_a_lost_state_is_named_and_a_copy_of_it_restores_the_stack(project, tmp_path):
     copy = tmp_path / "state.json"

@@ -72,6 +72,7 @@ def test_pulumi_opens_a_new_stack_keeps_its_file_and_previews_it(project, enviro
     assert refused.returncode != 0
 
 
+@pytest.mark.full
 def test_an_example_is_previewed_with_a_warning_and_never_brought_up(project, environment):
     public = {**environment, "PULUMI_CONFIG_PASSPHRASE": EXAMPLE_PASSPHRASE}
     run(public, "pulumi", "stack", "init", "onprem", "--non-interactive", cwd=project)

@@ -135,6 +135,7 @@ def test_there_are_as_many_mutants_as_promised():
     assert len(all_mutants()) >= 250
 
 
+@pytest.mark.full
 def test_every_rule_catches_a_mutant_that_no_other_rule_catches():
     missing = set(all_rules())
     for _name, mutant, rules in caught(some_mutants):

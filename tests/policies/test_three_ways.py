@@ -75,6 +75,7 @@ def refused_by_up(recording, capfd):
 @pytest.mark.parametrize(
     ("stack", "often"), [("prod", 2400), *in_full(("prod", 100), ("local", 60), ("onprem", 20))]
 )
+@pytest.mark.full
 def test_mutants_get_the_same_verdict_from_the_process_from_check_and_from_up(
     stack, often, stub, monkeypatch, capfd
 ):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.lanes import in_full
 from tests.policies.unseen.unseen import (
     CALM,
     RANKS,
@@ -49,9 +50,9 @@ def test_the_base_of_another_platform_passes(name):
     assert not violations(load(name)["base"])
 
 
-@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.full)])
+@pytest.mark.parametrize("step", [9, *in_full(1)])
 def test_resources_of_a_strangers_program(step):
-    """Of every third case, and in the whole suite of all."""
+    """Of every ninth case, and in the whole suite of all."""
     cases = plain()["cases"]
     assert len(cases) > 815
     outcomes = {each["id"]: (each, plain_outcome(each)) for each in cases[::step]}

@@ -66,7 +66,6 @@ PAIRS = {
 # One harmless pair, and one for an operator; the example of the page is a broken one.
 SAMPLE = (
     "more-replicas-with-room",
-    "dynamo-surge-without-room",
     "cron-job-selects-a-missing-node",
 )
 

@@ -61,6 +61,7 @@ REJECTED: list[dict[str, Any]] = [
     [("alnum", ["report.md"]), *in_full(("password", ["report.md", "report.html"]))],
 )
 @pytest.mark.usefixtures("own_state")
+@pytest.mark.full
 def test_no_audit_shows_a_piece_of_a_secret(shape, reports, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     source = random.Random(shape)  # noqa: S311 - repeatable, and no secret

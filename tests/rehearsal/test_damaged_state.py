@@ -101,6 +101,7 @@ def objects(api):
     }
 
 
+@pytest.mark.full
 def test_without_the_passphrase_no_secret_is_compared_or_replaced(
     local_state, journal, api, monkeypatch
 ):

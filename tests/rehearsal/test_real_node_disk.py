@@ -52,6 +52,7 @@ def stack(real_node: Lane, tmp_path, monkeypatch) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_a_full_share_is_named_and_the_preheat_goes_on_when_there_is_room(stack, real_node: Lane):
     volume = volume_of(open_workspace(str(stack)).settings, "shared")
     (start(real_node.cluster).volumes / volume).mkdir(exist_ok=True)

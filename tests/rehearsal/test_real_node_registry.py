@@ -26,7 +26,11 @@ from tests.rehearsal.real_node import Lane, apply, idle_pod, space, until
 from tests.rehearsal.test_real_node import pytestmark
 
 PROGRAM = shutil.which("docker-registry")
-pytestmark = [*pytestmark, pytest.mark.skipif(not PROGRAM, reason="install docker-registry")]
+pytestmark = [
+    *pytestmark,
+    pytest.mark.full,
+    pytest.mark.skipif(not PROGRAM, reason="install docker-registry"),
+]
 SPACE = "pulled"
 PAUSE = "registry.example/team/pause:3"
 

@@ -27,6 +27,7 @@ from inferplan.rehearsal.cluster import Cluster, start
 from inferplan.rehearsal.node import node
 from inferplan.workspace.real_node import real_node as planned
 from inferplan.workspace.workspace import open_workspace
+from tests.lanes import in_full
 from tests.rehearsal import bucket
 from tests.rehearsal.pod_network import inside, process_in
 from tests.rehearsal.real_node import (
@@ -79,13 +80,7 @@ def write_model(folder: Path) -> None:
     (folder / "config.json").write_text("{}")
 
 
-@pytest.fixture(
-    params=[
-        "servers first",
-        pytest.param("preheats first", marks=pytest.mark.full),
-        pytest.param("as written", marks=pytest.mark.full),
-    ]
-)
+@pytest.fixture(params=in_full("servers first", "preheats first", "as written"))
 def order(request: pytest.FixtureRequest) -> str:
     return request.param
 

@@ -56,6 +56,7 @@ def test_new_weights_roll_in_place_and_lowest_replicas_are_recorded(
     assert git(checkout, "worktree", "list").count("\n") == 0
 
 
+@pytest.mark.full
 def test_requests_that_a_change_denies_or_loses_are_reported(checkout, monkeypatch, tmp_path):
     """The clients have the newest key of the base, which the head retires. The only replica of
     llama-3-70b stops before its successor starts.

@@ -33,6 +33,7 @@ SHOWN = {
         ),
     ],
 )
+@pytest.mark.full
 def test_a_tutorial_works_in_an_empty_folder(name, tmp_path):
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith(OF_THE_TESTS)},

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from importlib.resources import files
+from itertools import product
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from inferplan.review.rendering import html as report_page
 from inferplan.review.rendering import map_page
 from inferplan.review.rendering.picture import NARROW, WIDE, pictures
 from inferplan.review.report import StackReport, make_report
+from tests.lanes import in_full
 from tests.review.test_browser import CHROMIUM, browser, left_by_the_page
 from tests.review_streams import facts, preview
 
@@ -188,10 +190,23 @@ def _subjects(before: dict[str, Any], after: dict[str, Any]) -> tuple[Any, Any]:
     return stated.before, stated.after
 
 
+SAMPLE = (("map", 400, "dark"), ("report", 1200, "light"))
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="needs a browser: apt-get install chromium")
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 1200])
-@pytest.mark.parametrize("page", ["map", "report"])
+@pytest.mark.parametrize(
+    ("page", "width", "theme"),
+    [
+        *SAMPLE,
+        *in_full(
+            *(
+                case
+                for case in product(("map", "report"), (400, 1200), ("light", "dark"))
+                if case not in SAMPLE
+            )
+        ),
+    ],
+)
 def test_a_browser_and_its_accessibility_rules_find_nothing_serious(tmp_path, page, width, theme):
     before, after = platform(20, 40, 8), platform(21, 40, 8)
     text = (

@@ -14,7 +14,7 @@ from tests.review.verdicts.change import CALM, CRITICAL, DISRUPTIVE, Change, cha
 
 RISKY, HARMLESS = changes_in("risky"), changes_in("harmless")
 _WEIGHTS = {CRITICAL: 0, DISRUPTIVE: 1}
-_EVERY = 8
+_EVERY = 16
 """Of so many changes, one is tried by default; `make test-full` tries all."""
 
 

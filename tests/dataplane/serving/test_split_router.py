@@ -64,7 +64,7 @@ def split(request, router_environment, tmp_path):
         yield Split(stack, request.param, router_environment, tmp_path)
 
 
-@pytest.mark.parametrize("split", ["vllm", "sglang"], indirect=True)
+@pytest.mark.parametrize("split", ["sglang", *in_full("vllm")], indirect=True)
 def test_a_call_meets_both_sides_and_the_decode_server_learns_where_the_cache_is(split):
     split.add("prefill")
     split.add("decode")
@@ -87,8 +87,8 @@ def test_a_call_meets_both_sides_and_the_decode_server_learns_where_the_cache_is
 @pytest.mark.parametrize(
     ("split", "lost"),
     [
-        *(("vllm", "prefill"), ("sglang", "decode")),
-        *in_full(("vllm", "decode"), ("sglang", "prefill")),
+        ("vllm", "prefill"),
+        *in_full(("vllm", "decode"), ("sglang", "prefill"), ("sglang", "decode")),
     ],
     indirect=["split"],
 )

@@ -157,6 +157,7 @@ def test_a_service_that_throttles_leaves_its_rows_unchecked_and_no_other(account
 
 
 @pytest.mark.parametrize("last", [1, 4, 8])
+@pytest.mark.full
 def test_a_token_that_expires_in_the_middle_keeps_what_was_answered_before(account, healthy, last):
     account.expires_after = last
     findings = account.rows()
@@ -167,6 +168,7 @@ def test_a_token_that_expires_in_the_middle_keeps_what_was_answered_before(accou
     assert len(same) >= last // 4
 
 
+@pytest.mark.full
 def test_an_endpoint_that_hangs_ends_within_the_time_of_one_question_each(account, healthy):
     def hang() -> Response:
         account.ended.wait(LIMIT)
