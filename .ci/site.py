@@ -10,8 +10,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-from inferplan.commands.docs.pages import sections
 from inferplan.commands.main import COMMANDS, load
+from inferplan.commands.pages import sections
 from inferplan.components.nodes.table import markdown as accelerators
 from inferplan.policies.pages import write as write_rules
 from inferplan.stackfile.reference import reference

@@ -120,3 +120,21 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM or SIGHUP ended the command. Unlike Ctrl-C it reaches this process alone, not its
     children.
     """
+
+
+class DeniedError(OperationError):
+    def __init__(self, message: str, *, permission: str, remedy: str) -> None:
+        super().__init__(message)
+        self.permission = permission
+        self.remedy = remedy
+
+
+class LoginError(OperationError):
+    """No question can be asked, because the user is not logged in. `problem` says why, `remedy` is
+    the command to log in.
+    """
+
+    def __init__(self, problem: str, *, remedy: str) -> None:
+        super().__init__(f"{problem}. Log in, for example: {remedy}")
+        self.problem = problem
+        self.remedy = remedy

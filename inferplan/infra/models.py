@@ -14,7 +14,7 @@ from inferplan.components.gateway.gateway import GATEWAY_PODS
 from inferplan.components.gateway.keys import server_key_ref
 from inferplan.components.gateway.route_spec import names_for
 from inferplan.components.handles import Endpoint, NodeTarget
-from inferplan.components.monitoring.observed import observed
+from inferplan.components.monitoring.observed import scrape_annotations
 from inferplan.components.naming import bounded
 from inferplan.components.nodes.image_pull import ImagePull
 from inferplan.components.preheat.preheat_job import PreheatJob, preheat_program
@@ -69,12 +69,18 @@ class Models:
             if side.whole(part) == name:
                 sites[part] = site = self._site(part, side, peers)
                 seconds += budget(side, site.target, site.weights).rollout
-                seen = observed(side, endpoint, self.settings.monitoring)
-                engine_of(side).serve(part, seen, site, opts=self.opts)
+                engine_of(side).serve(part, self._scraped(side, endpoint), site, opts=self.opts)
         if spec.routed_by is not None:
             routed = _routed(name, spec, sites[name], endpoint, seconds)
             Router(spec.routed_by, routed, opts=self.opts)
         return sites[name].weights
+
+    def _scraped(self, spec: ModelSpec, endpoint: Endpoint) -> ModelSpec:
+        """Return `spec` with the annotations of monitoring; those that the user wrote win."""
+        added = scrape_annotations(
+            self.settings.monitoring, endpoint.metrics_port, endpoint.metrics_path
+        )
+        return spec.model_copy(update={"annotations": {**added, **spec.annotations}})
 
     def _site(self, name: str, spec: ModelSpec, peers: list[pulumi.Resource]) -> Site:
         """Return the inputs of the servers `name`; those of a split model have one key."""

@@ -13,7 +13,7 @@ from inferplan.client.connection import answer
 from inferplan.client.local_gateway.gateway import local_contract
 from inferplan.client.messages import DenialError
 from inferplan.client.target import Caller, Target, caller, target
-from inferplan.components.serving.traffic_spec import SloSpec
+from inferplan.components.monitoring.slo_spec import SloSpec
 from inferplan.errors import OperationError
 from inferplan.kube.durations import milliseconds_of
 from inferplan.updating.rehearsal_run import Diary

@@ -146,7 +146,7 @@ def test_the_changelog_dates_the_version():
         (
             "botocore",
             (
-                "from inferplan.commands.doctor.aws.account import Credentials;"
+                "from inferplan.components.platforms.aws.credentials import Credentials;"
                 " Credentials('eu-west-1', 'dev')"
             ),
             "with the extra aws: inferplan docs installing",

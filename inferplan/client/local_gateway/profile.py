@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from inferplan.components.serving.traffic_spec import Duration
+from inferplan.components.monitoring.slo_spec import Duration
 from inferplan.components.spec import Spec
 from inferplan.documents.errors import unknown
 from inferplan.errors import RequestError

@@ -7,7 +7,7 @@ import typer
 from rich.markdown import Markdown
 
 from inferplan.commands.docs.messages import messages
-from inferplan.commands.docs.pages import Section, anchor, pages, search, sections
+from inferplan.commands.pages import Section, anchor, pages, search, sections
 from inferplan.commands.screen import results, show, table
 from inferplan.errors import RequestError
 from inferplan.stackfile.reference import reference

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inferplan.commands.docs.pages import folder
+from inferplan.commands.pages import folder
 
 PAGE = "troubleshooting"
 _ROW = re.compile(r"^\| (`.+?`) \| (.+?) \| (.+\((.+?)\)) \|$", re.MULTILINE)

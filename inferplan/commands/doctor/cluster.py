@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from inferplan.commands.doctor.findings import DeniedError
-from inferplan.errors import OperationError
+from inferplan.errors import DeniedError, OperationError
 from inferplan.kube.pod_sets import pod_sets, templates_of
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.stackfile.stack import StackSettings

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TypeVar
 
-from inferplan.errors import OperationError, one_line
+from inferplan.errors import DeniedError, LoginError, OperationError, one_line
 
 Subject = TypeVar("Subject")
 _THREADS = 8
@@ -60,24 +60,6 @@ def unchecked(reason: str, remedy: str = "", *, unanswered: bool = True) -> Find
     """The stack needs an answer, and there is none."""
     message = f"not checked, because {reason}"
     return Finding(Severity.UNKNOWN, message, remedy, unanswered=unanswered)
-
-
-class DeniedError(OperationError):
-    def __init__(self, message: str, *, permission: str, remedy: str) -> None:
-        super().__init__(message)
-        self.permission = permission
-        self.remedy = remedy
-
-
-class LoginError(OperationError):
-    """No question can be asked, because the user is not logged in. `problem` says why, `remedy` is
-    the command to log in.
-    """
-
-    def __init__(self, problem: str, *, remedy: str) -> None:
-        super().__init__(f"{problem}. Log in, for example: {remedy}")
-        self.problem = problem
-        self.remedy = remedy
 
 
 Check = Callable[[Subject], Iterable[Finding]]

@@ -10,7 +10,7 @@ import typer
 
 from inferplan.commands.arguments import Context, Stack
 from inferplan.commands.screen import say
-from inferplan.commands.status.command import read_status
+from inferplan.commands.stack_status import read_status
 from inferplan.errors import RequestError
 from inferplan.planning.plan import plan_stack, read_baseline
 from inferplan.pulumi_engine.plan.steps import make_plan

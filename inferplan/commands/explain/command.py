@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from inferplan.commands.arguments import json_option
-from inferplan.commands.docs.pages import about as page_about
+from inferplan.commands.pages import about as page_about
 from inferplan.commands.screen import show, show_json
 from inferplan.errors import RequestError
 from inferplan.stackfile.explanation import Key, explain, is_section

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from inferplan.commands.arguments import Stack, json_option
 from inferplan.commands.screen import note, results, show_speed
+from inferplan.commands.steps import WORDS, label, reasons
 from inferplan.documents.errors import InvalidStack
 from inferplan.errors import OperationError, RehearsalError
 from inferplan.planning.checkpoints import contradictions
@@ -41,14 +41,6 @@ _SIGNS = {
     "delete": "[red]-[/]",
     "same": " ",
     "read": "<",
-}
-WORDS = {
-    "create": "to create",
-    "update": "to change",
-    "replace": "to replace",
-    "delete": "to delete",
-    "same": "unchanged",
-    "read": "to read",
 }
 
 
@@ -185,20 +177,6 @@ def _below(step: Step, children: dict[str, list[Step]]) -> Iterator[Step]:
         yield from _below(child, children)
 
 
-def label(step: Step) -> str:
-    kind, name = step.urn.split("::")[-2:]
-    return f"{kind.rpartition('$')[2].rpartition(':')[2]} {escape(name)}"
-
-
 def _kinds(steps: list[Step]) -> str:
     counted = Counter(label(step).partition(" ")[0] for step in steps)
     return ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in counted.items())
-
-
-def reasons(step: Step) -> str:
-    if step.change is None:
-        return ""
-    changed = [each.text for each in step.change.differences]
-    paths = ", ".join(escape(path) for path in changed[:4])
-    more = len(changed) - 4
-    return f"  [dim]{paths}{f' and {more} more' if more > 0 else ''}[/]" if paths else ""

@@ -10,9 +10,9 @@ import typer
 from inferplan.client.local_gateway.gateway import LocalGateway
 from inferplan.commands.arguments import Context, EngineName, KeepNamespace, Stack, Yes, json_option
 from inferplan.commands.recover.rehearsed import findings, interrupted_down, running_cluster
+from inferplan.commands.recovery import explain, find_target, workspace_engine
+from inferplan.commands.rehearsal import rehearse
 from inferplan.commands.screen import say, show_json
-from inferplan.commands.up.recovery import explain, find_target, workspace_engine
-from inferplan.commands.up.rehearsal import rehearse
 from inferplan.errors import OperationError, RequestError
 from inferplan.updating.engine import Engine
 from inferplan.updating.pulumi_stack import check_settled, diagnose_target, repair_stack

@@ -12,7 +12,7 @@ from inferplan.commands.arguments import Stack, json_option
 from inferplan.commands.render.manifests import Manifests, manifests_of
 from inferplan.commands.render.write import write_manifests
 from inferplan.commands.screen import note, say, show_json
-from inferplan.commands.up.command import check_policies
+from inferplan.commands.violations import check_policies
 from inferplan.errors import RequestError
 from inferplan.planning.notes import program_notes
 from inferplan.planning.required_secrets import required_secrets

@@ -21,19 +21,18 @@ from inferplan.commands.arguments import (
     Yes,
     json_option,
 )
-from inferplan.commands.check.command import as_table
-from inferplan.commands.screen import note, progress, say
-from inferplan.commands.status.command import show_status
-from inferplan.commands.up.recovery import find_target, offer_recovery, workspace_engine
-from inferplan.commands.up.rehearsal import (
+from inferplan.commands.recovery import find_target, offer_recovery, workspace_engine
+from inferplan.commands.rehearsal import (
     answer,
     note_changes_by_hand,
     note_consequences,
     rehearse,
 )
+from inferplan.commands.screen import note, say
+from inferplan.commands.stack_status import show_status
+from inferplan.commands.violations import check_policies
 from inferplan.errors import RequestError
 from inferplan.planning.notes import program_notes, stack_notes
-from inferplan.planning.policy_check import exemption_drafts, judge
 from inferplan.planning.required_secrets import missing_secrets, required_secrets
 from inferplan.pulumi_engine.recording import Recording
 from inferplan.rehearsal.node import machine
@@ -45,7 +44,6 @@ from inferplan.updating.update import (
     check_examples,
     check_target,
     update,
-    violation_error,
 )
 from inferplan.updating.volumes import settle_volumes
 from inferplan.workspace.declared import declared_keys
@@ -187,17 +185,3 @@ def _update(
         answer(workspace, target.simulated, local, as_json=as_json, question=changed)
     elif as_json and target.live is not None:
         show_status(stack_status(workspace, target.live.get), as_json=True)
-
-
-def check_policies(workspace: Workspace, recording: Recording) -> None:
-    """Print the violations of a blocked stack before anything starts. Raises OperationError with
-    the remedy.
-    """
-    report = judge(recording, workspace.root)
-    if not report.blocked:
-        return
-    progress().file.write(as_table([report]))
-    if drafts := exemption_drafts(report):
-        say("If there is a reason for an exemption, its entry would be:")
-        progress().out("\n".join(f"  {line}" for line in drafts), highlight=False)
-    raise violation_error(report)

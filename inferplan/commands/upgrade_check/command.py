@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 
 from inferplan.commands.arguments import json_option
-from inferplan.commands.plan.command import WORDS, label, reasons
 from inferplan.commands.screen import results, show, show_json
+from inferplan.commands.steps import WORDS, label, reasons
 from inferplan.commands.upgrade_check.upgrade import (
     Upgrade,
     check_upgrade,

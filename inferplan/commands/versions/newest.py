@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inferplan.commands.doctor.aws import account
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
+from inferplan.components.platforms.aws.credentials import Credentials
 from inferplan.components.platforms.aws.pool_spec import EksPool
 from inferplan.components.platforms.aws.prerequisites.account import Ask
 from inferplan.errors import RequestError
@@ -59,7 +59,7 @@ def versions(workspace: Workspace) -> Iterator[Version]:
             f"{workspace.typed} has a cluster of provider {cluster.provider}, and only EKS has"
             " versions to pin"
         )
-    ask = account.Credentials(cluster.region, workspace.typed)
+    ask = Credentials(cluster.region, workspace.typed)
     kubernetes = kubernetes_version(cluster, ask)
     for each in workspace.record().of_type(_ADDON):
         name = each.inputs["addonName"]

@@ -5,6 +5,7 @@ which burn-rate alerts are made.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from inferplan.components.monitoring.slo_spec import SloSpec
 from inferplan.components.monitoring.vocabulary import (
     Rule,
     engine_metrics,
@@ -14,7 +15,6 @@ from inferplan.components.monitoring.vocabulary import (
     sources_of,
     together,
 )
-from inferplan.components.serving.traffic_spec import SloSpec
 from inferplan.kube.durations import milliseconds_of
 
 WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
 
-if TYPE_CHECKING:
-    from inferplan.components.handles import Endpoint
-    from inferplan.components.monitoring.spec import MonitoringSpec
-    from inferplan.components.serving.served_model import ServedModel
-
-    AnyModel = TypeVar("AnyModel", bound=ServedModel)
+from inferplan.components.monitoring.spec import MonitoringSpec
 
 
 def scrape_annotations(
@@ -26,13 +20,3 @@ def scrape_annotations(
         "prometheus.io/port": str(port),
         "prometheus.io/path": path,
     }
-
-
-def observed(model: AnyModel, endpoint: Endpoint, monitoring: MonitoringSpec | None) -> AnyModel:
-    """Return `model` with the annotations that `monitoring` adds; those that the user wrote win."""
-    annotations = scrape_annotations(monitoring, endpoint.metrics_port, endpoint.metrics_path)
-    return (
-        model.model_copy(update={"annotations": {**annotations, **model.annotations}})
-        if annotations
-        else model
-    )

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints
 
+from inferplan.components.egress_spec import Networks
 from inferplan.components.hosts import peers_are_known
-from inferplan.components.serving.egress_spec import Networks
 from inferplan.components.spec import DnsLabel, DnsName, FieldError, Labels, Spec, checked, rule
 
 

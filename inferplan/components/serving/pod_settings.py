@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, NonNegativeInt, StringConstraints, Tag, field_validator
 
+from inferplan.components.egress_spec import EgressSpec
 from inferplan.components.images.spec import PullSecrets
-from inferplan.components.serving.egress_spec import EgressSpec
 from inferplan.components.spec import (
     Bytes,
     Cpu,

@@ -1,17 +1,15 @@
-"""The traffic that a model is planned for, and the objective of its users. Predictions and alerts
-read them; nothing that runs does.
-"""
+"""The traffic that a model is planned for, which predictions read; nothing that runs does."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from inferplan.components.monitoring.slo_spec import SloSpec
 from inferplan.components.spec import Spec, checked, rule
 from inferplan.hardware.accelerators import Accelerator
-from inferplan.kube.durations import milliseconds_of
 
 
 def _project_path(text: str) -> Iterator[str]:
@@ -27,12 +25,6 @@ def _project_path(text: str) -> Iterator[str]:
         )
 
 
-Duration = Annotated[
-    str,
-    StringConstraints(max_length=20),
-    AfterValidator(lambda text: milliseconds_of(text) and text),
-    Field(description="A time with its unit: ms or s."),
-]
 _MEANS = ("requests_per_second", "input_tokens", "output_tokens")
 
 
@@ -76,28 +68,6 @@ class TrafficSpec(Spec):
                 f" outputTokens, or a trace. Add {'it' if len(missing) == 1 else 'them'}, or write"
                 " trace: <file>"
             )
-
-
-class SloSpec(Spec):
-    """The objective: times that at least `percentile` percent of the requests keep, and the percent
-    of requests that succeed.
-    """
-
-    ttft: Duration | None = None
-    """Longest time to the first token of an answer."""
-    itl: Duration | None = None
-    """Longest time between two tokens of an answer, as the mean of one answer."""
-    percentile: Annotated[int, Field(ge=50, le=99)] = 95
-    """Percent of the requests that keep the times."""
-    availability: Annotated[float, Field(ge=50, lt=100)] | None = None
-    """Percent of the requests that do not fail on the server's side. Alerts of `monitoring.rules`
-    watch it; predictions do not.
-    """
-
-    @rule
-    def _has_an_objective(self) -> Iterator[str]:
-        if self.ttft is None and self.itl is None and self.availability is None:
-            yield "An objective needs ttft, itl or availability. Add, for example, ttft: 800ms"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from inferplan.components.serving.traffic_spec import SloSpec
+from inferplan.components.monitoring.slo_spec import SloSpec
 from inferplan.updating import client_load
 from inferplan.workspace.contract import contract_of
 from inferplan.workspace.workspace import open_workspace

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from inferplan.commands import main
-from inferplan.commands.docs.pages import anchor, pages, search, sections
+from inferplan.commands.pages import anchor, pages, search, sections
 from inferplan.errors import RequestError
 from inferplan.stackfile.explanation import explain, paths
 

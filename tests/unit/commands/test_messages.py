@@ -13,8 +13,8 @@ import pytest
 import inferplan
 from inferplan.commands import main
 from inferplan.commands.docs.messages import further_pages, messages
-from inferplan.commands.docs.pages import pages
 from inferplan.commands.failures import explain
+from inferplan.commands.pages import pages
 from inferplan.errors import OperationError
 
 PACKAGE = Path(inferplan.__file__).parent

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inferplan.commands.status.document import status_json
+from inferplan.status.document import status_json
 from inferplan.status.status import read_state
 from inferplan.workspace.contract import contract_of
 from inferplan.workspace.workspace import open_workspace

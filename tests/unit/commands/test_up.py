@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import inferplan.commands.up.command as up_command
-from inferplan.commands.up.rehearsal import _next_commands
+from inferplan.commands.rehearsal import _next_commands
 from inferplan.planning.notes import rehearsal_limits
 from inferplan.workspace.workspace import open_workspace
 from tests.rehearsal.commands import ROOT, inferplan, variant

@@ -13,7 +13,7 @@ import pytest
 from botocore.validate import ParamValidator
 
 from inferplan.commands import main
-from inferplan.commands.doctor.aws import account
+from inferplan.commands.versions import newest
 from inferplan.commands.versions import newest as module
 from inferplan.workspace.workspace import open_workspace
 from tests.stacks.test_committed_stacks import ROOT
@@ -70,7 +70,7 @@ def run(monkeypatch, capsys):
 
 
 def test_the_newest_versions_are_listed_with_their_fields(run, monkeypatch):
-    monkeypatch.setattr(account, "Credentials", Aws)
+    monkeypatch.setattr(newest, "Credentials", Aws)
     code, out, _ = run("prod", "--json")
     assert code == 0
     found = {each["field"]: each for each in json.loads(out)}

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from inferplan.commands.doctor.aws.account import AwsError
-from inferplan.commands.doctor.findings import DeniedError
+from inferplan.components.platforms.aws.credentials import AwsError
+from inferplan.errors import DeniedError
 from tests.unit.doctor.aws_account import ACCOUNT, ROLE
 from tests.unit.doctor.worlds import Shared
 

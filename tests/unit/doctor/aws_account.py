@@ -12,7 +12,7 @@ from typing import Any
 import botocore.session
 from botocore.validate import ParamValidator
 
-from inferplan.commands.doctor.aws.account import Credentials
+from inferplan.components.platforms.aws.credentials import Credentials
 
 ACCOUNT, REGION = "111122223333", "us-east-1"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/platform-engineers"

@@ -483,7 +483,7 @@ def simulated(**result: Any) -> Break:
 
 
 def region_off(world: Shared) -> None:
-    from inferplan.commands.doctor.findings import LoginError
+    from inferplan.errors import LoginError
 
     world.answers["get_region_opt_status"] = {
         "RegionName": "us-east-1",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from inferplan.commands.doctor.aws.account import AwsError
+from inferplan.components.platforms.aws.credentials import AwsError
 from tests.unit.doctor.aws_account import ACCOUNT, CERTIFICATE, ROLE
 from tests.unit.doctor.breaks import ENDPOINTS, _reroute, closed, endpoint, llama
 from tests.unit.doctor.worlds import ZONES, Shared

@@ -19,14 +19,14 @@ from typing import Any, cast
 import pytest
 from moto import mock_aws
 
-from inferplan.commands.doctor.aws import account as accounts
-from inferplan.commands.doctor.aws.account import AwsError, Credentials, ExaminedAccount
+from inferplan.commands.doctor.aws.account import ExaminedAccount
 from inferplan.commands.doctor.aws.checks import AWS_CHECKS
 from inferplan.commands.doctor.aws.permissions import boundary_json
 from inferplan.commands.doctor.examination import _without_context
-from inferplan.commands.doctor.findings import DeniedError, LoginError, run_checks
+from inferplan.commands.doctor.findings import run_checks
+from inferplan.components.platforms.aws.credentials import AwsError, Credentials, action_of
 from inferplan.components.platforms.aws.prerequisites.table import rows_with_checks
-from inferplan.errors import OperationError
+from inferplan.errors import DeniedError, LoginError, OperationError
 from inferplan.workspace.workspace import Workspace, open_workspace
 from tests.unit.doctor.aws_account import ACCOUNT, CERTIFICATE, REGION, ROLE, Account, credentials
 from tests.unit.doctor.aws_cli import execute
@@ -493,7 +493,7 @@ def test_an_existing_cluster_without_a_context_gets_the_command_that_writes_one(
     [("s3", "head_bucket", "s3:ListBucket"), ("service-quotas", "list_service_quotas", "servicequotas:ListServiceQuotas"), ("efs", "describe_file_systems", "elasticfilesystem:DescribeFileSystems")],
 )  # fmt: skip
 def test_actions_have_the_spelling_of_iam(service, operation, action):
-    assert accounts.action_of(service, operation) == action
+    assert action_of(service, operation) == action
 
 
 def test_every_check_has_an_account_in_which_it_fires():

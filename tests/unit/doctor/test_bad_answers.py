@@ -12,8 +12,9 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from inferplan.commands.doctor.aws.account import AwsError, Credentials
-from inferplan.commands.doctor.findings import DeniedError, Finding, LoginError, Severity
+from inferplan.commands.doctor.findings import Finding, Severity
+from inferplan.components.platforms.aws.credentials import AwsError, Credentials
+from inferplan.errors import DeniedError, LoginError
 from tests.unit.doctor.aws_account import REGION, credentials
 from tests.unit.doctor.breaks import by_default
 from tests.unit.doctor.worlds import Shared

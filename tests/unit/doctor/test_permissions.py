@@ -309,7 +309,7 @@ def test_a_type_without_actions_is_named():
 
 def test_doctor_asks_only_for_what_its_policy_allows():
     """Every call in the checks is an action of the policy."""
-    from inferplan.commands.doctor.aws.account import action_of
+    from inferplan.components.platforms.aws.credentials import action_of
 
     calls: set[tuple[str, str]] = set()
     prerequisites = ROOT / "inferplan" / "components" / "platforms" / "aws" / "prerequisites"

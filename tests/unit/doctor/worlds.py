@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from inferplan.commands.doctor.aws.account import AwsError, ExaminedAccount
+from inferplan.commands.doctor.aws.account import ExaminedAccount
 from inferplan.commands.doctor.aws.checks import AWS_CHECKS
 from inferplan.commands.doctor.findings import Finding, Severity, run_checks
+from inferplan.components.platforms.aws.credentials import AwsError
 from inferplan.stackfile.checks import check
 from tests.unit.aws.rig import settings
 from tests.unit.doctor.aws_account import ROLE, Account

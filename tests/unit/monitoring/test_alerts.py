@@ -23,9 +23,9 @@ from inferplan.components.monitoring.objectives import (
 )
 from inferplan.components.monitoring.pod_monitors import pod_monitors
 from inferplan.components.monitoring.rules import WatchedStack, rule_groups
+from inferplan.components.monitoring.slo_spec import SloSpec
 from inferplan.components.monitoring.spec import MonitoringSpec, ScrapeSpec
 from inferplan.components.monitoring.vocabulary import engine_metrics, factor_of, sources_of
-from inferplan.components.serving.traffic_spec import SloSpec
 from inferplan.tables import table
 from tests.lanes import in_full
 

@@ -23,8 +23,8 @@ import yaml
 from inferplan.components.monitoring.dashboards import dashboards
 from inferplan.components.monitoring.objectives import WatchedModel
 from inferplan.components.monitoring.rules import WatchedStack, rule_groups
+from inferplan.components.monitoring.slo_spec import SloSpec
 from inferplan.components.preheat.payload.progress import exposition
-from inferplan.components.serving.traffic_spec import SloSpec
 from tests.ports import free_port
 from tests.unit.gateway.whole_stack import refusals
 from tests.unit.monitoring.test_scraping import whole

@@ -13,10 +13,10 @@ import yaml
 from inferplan.components.handles import Endpoint
 from inferplan.components.monitoring.pod_monitors import pod_monitors
 from inferplan.components.monitoring.rules import rule_groups
+from inferplan.components.monitoring.slo_spec import SloSpec
 from inferplan.components.monitoring.spec import MonitoringSpec
 from inferplan.components.monitoring.vocabulary import PREFIX, engine_metrics, vocabulary
 from inferplan.components.serving.spec import MODEL_SPECS
-from inferplan.components.serving.traffic_spec import SloSpec
 from inferplan.stackfile.reader import read_stack
 from inferplan.tables import table
 from tests.unit.gateway.whole_stack import refusals

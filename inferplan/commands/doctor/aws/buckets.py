@@ -7,17 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from inferplan.commands.doctor.aws.account import ExaminedAccount
-from inferplan.commands.doctor.findings import (
-    DeniedError,
-    Finding,
-    error,
-    ok,
-    skipped,
-    unchecked,
-    warning,
-)
+from inferplan.commands.doctor.findings import Finding, error, ok, skipped, unchecked, warning
 from inferplan.components.platforms.aws.prerequisites.resource_policy import with_statement
 from inferplan.components.stores import S3StoreSpec
+from inferplan.errors import DeniedError
 
 _LOGS = "logging.s3.amazonaws.com"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from inferplan.commands.doctor.aws.account import Credentials, ExaminedAccount
+from inferplan.commands.doctor.aws.account import ExaminedAccount
 from inferplan.commands.doctor.aws.buckets import check_buckets
 from inferplan.commands.doctor.aws.capacity import check_images, check_reservations
 from inferplan.commands.doctor.aws.permissions import policy_json, scope_of, types_of
@@ -21,6 +21,7 @@ from inferplan.commands.doctor.findings import (
     unchecked,
 )
 from inferplan.components.platforms.aws.cluster_spec import EksCluster
+from inferplan.components.platforms.aws.credentials import Credentials
 from inferplan.components.platforms.aws.prerequisites.table import (
     Unchecked,
     Unmet,

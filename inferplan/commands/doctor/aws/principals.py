@@ -6,16 +6,9 @@ import re
 from collections.abc import Iterator
 
 from inferplan.commands.doctor.aws.account import ExaminedAccount
-from inferplan.commands.doctor.findings import (
-    DeniedError,
-    Finding,
-    LoginError,
-    Severity,
-    error,
-    ok,
-    skipped,
-)
+from inferplan.commands.doctor.findings import Finding, Severity, error, ok, skipped
 from inferplan.components.platforms.aws.principals import principal_of
+from inferplan.errors import DeniedError, LoginError
 
 _KIND_AND_NAME = re.compile(
     r"arn:[^:]+:iam::(?P<account>[0-9]+):(?P<kind>role|user)/(?:.*/)?(?P<name>[^/]+)"

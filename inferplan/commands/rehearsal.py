@@ -15,7 +15,7 @@ from inferplan.client.local_gateway.gateway import LocalGateway
 from inferplan.client.local_gateway.sample import ask
 from inferplan.commands.progress import ProgressView
 from inferplan.commands.screen import note, say, show
-from inferplan.commands.status.command import show_status
+from inferplan.commands.stack_status import show_status
 from inferplan.planning.notes import rehearsal_limits
 from inferplan.progress import Progress
 from inferplan.pulumi_engine.recording import Recording
