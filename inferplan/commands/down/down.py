@@ -189,7 +189,7 @@ def check_cluster_contents(name: str, command: str) -> None:
         foreign_contents(cluster.get, ("", "Namespace", "", each), own)
         for each in namespaces_of(cluster)
     )
-    if problems := [str(each) for each in contents if each.foreign]:
+    if problems := [str(each) for each in contents if each]:
         remedy = f"To delete the simulated cluster with everything in it: {command} --cluster --yes"
         raise OperationError("\n".join([*problems, f"Nothing was deleted. {remedy}"]))
 

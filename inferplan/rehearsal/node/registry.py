@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from inferplan.errors import RehearsalError
+from inferplan.errors import RehearsalError, one_line
 from inferplan.images.catalogue import facts_of
 from inferplan.images.mirror import full_name
 from inferplan.rehearsal.node.programs import run_ctr
@@ -31,7 +31,9 @@ def _reaches(registry: str, hosts: Path) -> bool:
 
 
 def _addresses(registry: str, hosts: Path) -> list[str]:
-    """The addresses that containerd asks for images of `registry`, its mirrors first."""
+    """The addresses that containerd asks for images of `registry`, its mirrors first. Raises
+    RehearsalError if their file cannot be read.
+    """
     file = next(
         (
             each
@@ -40,7 +42,13 @@ def _addresses(registry: str, hosts: Path) -> list[str]:
         ),
         None,
     )
-    entries = tomllib.loads(file.read_text(encoding="utf-8")) if file else {}
+    try:
+        entries = tomllib.loads(file.read_text(encoding="utf-8")) if file else {}
+    except (OSError, ValueError) as error:
+        raise RehearsalError(
+            f"{file} cannot be read: {one_line(error)}",
+            f"containerd reads the mirrors of {registry} there. Repair the file, or remove it",
+        ) from error
     own = f"https://{_API_HOSTS.get(registry, registry)}"
     return [*entries.get("host", ()), entries.get("server", own)]
 

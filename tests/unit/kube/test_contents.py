@@ -4,11 +4,14 @@ controllers made for the stack is not.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from inferplan.commands.down.down import check_cluster_contents
+from inferplan.errors import OperationError
 from inferplan.kube.contents import foreign_contents
 
 VERBS = ["create", "delete", "get", "list"]
@@ -282,3 +285,17 @@ def test_objects_of_a_definition_in_any_namespace_are_foreign_unless_the_stack_h
     identity = ("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com")
     contents = foreign_contents(server, identity, own)
     assert contents.foreign == ("Widget.example.com theirs",)
+
+
+def test_a_simulated_cluster_is_kept_while_a_kind_cannot_be_listed(monkeypatch):
+    cluster = SimpleNamespace(get=Server(denied=("secrets",)), directory=None, uid="u")
+    monkeypatch.setattr("inferplan.rehearsal.cluster.status", lambda _: "running")
+    monkeypatch.setattr("inferplan.rehearsal.cluster.start", lambda _: cluster)
+    monkeypatch.setattr("inferplan.rehearsal.apply.journal.load", lambda *_: ((), ()))
+    monkeypatch.setattr(
+        "inferplan.workspace.simulated_cluster.namespaces_of", lambda _: ("models",)
+    )
+    with pytest.raises(
+        OperationError, match=r"(?s)could not be listed.*: secrets\n.*--cluster --y"
+    ):
+        check_cluster_contents("local", "inferplan down local")
