@@ -57,11 +57,11 @@ class Resource:
         """The last part of the type: `Deployment`."""
         return self.type.rpartition(":")[2]
 
-    @property
+    @cached_property
     def namespace(self) -> str:
         return self.at("metadata", "namespace").text()
 
-    @property
+    @cached_property
     def object_name(self) -> str:
         return self.at("metadata", "name").text()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -183,6 +184,7 @@ def stack_require_room_in_namespace(stack: Stack, _: Parameters) -> Violations:
     problem = "is less than the pods of the stack need, so the next one that starts is rejected"
     used = cache(partial(_used, stack))
     sizes_of = cache(partial(_sizes, stack))
+    largest = cache(lambda total, *place: max(map(total, sizes_of(*place)), default=-math.inf))
     for quota in stack.of("kubernetes:core:ResourceQuota"):
         with stack.unreadable:
             spec = quota.at("spec")
@@ -197,7 +199,7 @@ def stack_require_room_in_namespace(stack: Stack, _: Parameters) -> Violations:
                 total = sum if item.at("type").text() == "Pod" else max
                 for name, most in item.at("max").entries():
                     limit = most.quantity() or 0
-                    if any(total(sizes) > limit for sizes in sizes_of(bounds.namespace, name)):
+                    if largest(total, bounds.namespace, name) > limit:
                         yield violation(most, problem)
 
 

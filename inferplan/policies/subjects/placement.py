@@ -63,6 +63,8 @@ def labels_at(field: Field) -> dict[str, str]:
 
 def matches_labels(selector: Field, labels: dict[str, str]) -> bool:
     """True if a label selector (matchLabels, matchExpressions) matches `labels`. Raises FieldError."""
+    if not selector.unknown and selector.value in (None, {}):
+        return True  # a namespace may have thousands of pods, and selectors of all of them
     if any(labels.get(key) != each.text() for key, each in selector.at("matchLabels").entries()):
         return False
     return all(
@@ -191,7 +193,7 @@ def groups_of(nodes: Iterable[Node], pods: Iterable[PodTemplate]) -> list[tuple[
     selected: set[str] = set()
     for pod in pods:
         with suppress(FieldError):
-            selected |= labels_at(pod.at("nodeSelector")).keys()
+            selected |= pod.node_selector.keys()
     groups: dict[str, tuple[Node, int]] = {}
     for node in nodes:
         labels = node.labels and {key: node.labels.get(key) for key in sorted(selected)}
@@ -205,12 +207,10 @@ def fits_on(pod: PodTemplate, node: Node) -> bool:
     """True if a pod's nodeSelector and tolerations match `node`, ignoring labels that a running
     node gets. Raises FieldError.
     """
-    labels = node.labels
-    if labels is not None and any(
-        labels.get(key) != value and (key in labels or not _ADDED_LABELS.match(key))
-        for key, value in labels_at(pod.at("nodeSelector")).items()
-    ):
-        return False
+    if (labels := node.labels) is not None:
+        for key, value in pod.node_selector.items():
+            if labels.get(key) != value and (key in labels or not _ADDED_LABELS.match(key)):
+                return False
     return all(tolerates(pod, taint) for taint in node.taints)
 
 

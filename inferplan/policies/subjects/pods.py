@@ -159,6 +159,11 @@ class PodTemplate:
         return not self.partial or self.resource.kind not in kserve.KINDS
 
     @cached_property
+    def node_selector(self) -> dict[str, str]:
+        """The labels that a node must have. Raises FieldError."""
+        return {key: each.text() for key, each in self.at("nodeSelector").entries()}
+
+    @cached_property
     def containers(self) -> tuple[Container, ...]:
         """All containers: main ones, then init containers and sidecars, then ephemeral ones. Raises
         UnknownFieldError.
