@@ -13,11 +13,12 @@ import pulumi
 from inferplan.components.balancers import CONTROLLER, LoadBalancing
 from inferplan.components.gateway import budget_pods
 from inferplan.components.gateway.api_keys import ApiKeys
+from inferplan.components.gateway.config_maps import divided
 from inferplan.components.gateway.consumer_spec import BUDGETS_SERVICE, ConsumerSpec, token_budgets
 from inferplan.components.gateway.exposure import SERVICE_PORT, expose
 from inferplan.components.gateway.exposure_spec import GRPC_PORT as SERVICE_GRPC_PORT
 from inferplan.components.gateway.proxy import payload, proxy_config
-from inferplan.components.gateway.proxy_pod import GRPC_PORT, HTTP_PORT, deployment
+from inferplan.components.gateway.proxy_pod import CONFIG, GRPC_PORT, HTTP_PORT, deployment
 from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.spec import (
     AutoscalingSpec,
@@ -107,14 +108,14 @@ class Gateway(pulumi.ComponentResource):
         budgets = token_budgets(keys.consumers)
         measured = monitoring is not None and monitoring.scrape is not None and bool(endpoints)
         content = _files(spec, endpoints, keys, measured=measured, public_routes=public_routes)
-        config = _config_map(name, namespace, content, child)
+        config_maps = _config_maps(name, namespace, content, child)
         account = core.ServiceAccount(
             name, metadata=metadata, automount_service_account_token=False, opts=child
         )
         proxy = deployment(
             spec,
             GATEWAY_PODS,
-            config_map=config.metadata["name"],
+            config_maps=config_maps,
             keys_secret=keys.proxy_secret,
             fingerprint=keys.fingerprint,
             service_account=account.metadata["name"],
@@ -173,19 +174,24 @@ def _files(
     return {"nginx.conf": text, **{each: payload(each) for each in ("prepare.sh", *scripts)}}
 
 
-def _config_map(
+def _config_maps(
     name: str,
     namespace: pulumi.Input[str],
     content: Mapping[str, str],
     opts: pulumi.ResourceOptions,
-) -> core.ConfigMap:
-    # Named by content: a change creates a new object next to the old one, which old pods use until
-    # they terminate.
-    called = bounded(f"{name}-config", content_key(*content.values()))
-    metadata = meta.ObjectMetaArgsDict(
-        name=called, namespace=namespace, labels=labels(COMPONENT, name)
-    )
-    return core.ConfigMap(called, metadata=metadata, data=content, immutable=True, opts=opts)
+) -> list[pulumi.Output[str]]:
+    """Declare the ConfigMaps of `content`, and return their names."""
+    names = []
+    for files in divided(content, CONFIG):
+        # Named by content: a change creates a new object next to the old one, which old pods use
+        # until they terminate.
+        called = bounded(f"{name}-config", content_key(*files.values()))
+        metadata = meta.ObjectMetaArgsDict(
+            name=called, namespace=namespace, labels=labels(COMPONENT, name)
+        )
+        declared = core.ConfigMap(called, metadata=metadata, data=files, immutable=True, opts=opts)
+        names.append(declared.metadata["name"])
+    return names
 
 
 def _service(*, grpc: bool) -> core.ServiceSpecArgsDict:

@@ -51,7 +51,7 @@ def deployment(  # noqa: PLR0913 - each is one part of the pods
     spec: NginxGatewaySpec,
     labels: Mapping[str, str],
     *,
-    config_map: pulumi.Input[str],
+    config_maps: Sequence[pulumi.Input[str]],
     keys_secret: pulumi.Input[str],
     fingerprint: pulumi.Input[str],
     service_account: pulumi.Input[str],
@@ -89,7 +89,7 @@ def deployment(  # noqa: PLR0913 - each is one part of the pods
                     *([budget_pods.container(budgets, CONFIG)] if budgets else []),
                 ],
                 volumes=[
-                    *_volumes(config_map, keys_secret),
+                    *_volumes(config_maps, keys_secret),
                     *([budget_pods.volume()] if budgets else []),
                 ],
             ),
@@ -180,13 +180,10 @@ def _mounts(*, budgets: bool = False) -> list[core.VolumeMountArgsDict]:
 
 
 def _volumes(
-    config_map: pulumi.Input[str], keys_secret: pulumi.Input[str]
+    config_maps: Sequence[pulumi.Input[str]], keys_secret: pulumi.Input[str]
 ) -> Sequence[core.VolumeArgsDict]:
     return [
-        core.VolumeArgsDict(
-            name="config",
-            config_map=core.ConfigMapVolumeSourceArgsDict(name=config_map, default_mode=0o444),
-        ),
+        _config_volume(config_maps),
         core.VolumeArgsDict(
             name="keys",
             secret=core.SecretVolumeSourceArgsDict(secret_name=keys_secret, default_mode=0o440),
@@ -195,6 +192,19 @@ def _volumes(
             name="tmp", empty_dir=core.EmptyDirVolumeSourceArgsDict(size_limit="128Mi")
         ),
     ]
+
+
+def _config_volume(config_maps: Sequence[pulumi.Input[str]]) -> core.VolumeArgsDict:
+    if len(config_maps) == 1:
+        [only] = config_maps
+        source = core.ConfigMapVolumeSourceArgsDict(name=only, default_mode=0o444)
+        return core.VolumeArgsDict(name="config", config_map=source)
+    sources = [
+        core.VolumeProjectionArgsDict(config_map=core.ConfigMapProjectionArgsDict(name=each))
+        for each in config_maps
+    ]
+    together = core.ProjectedVolumeSourceArgsDict(sources=sources, default_mode=0o444)
+    return core.VolumeArgsDict(name="config", projected=together)
 
 
 def _pod_security() -> core.PodSecurityContextArgsDict:

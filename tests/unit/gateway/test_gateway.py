@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from functools import partial
 from itertools import pairwise
 
 import pulumi
@@ -12,6 +13,7 @@ import pytest
 
 from inferplan.components.gateway import keys
 from inferplan.components.gateway.api_keys import ApiKeys
+from inferplan.components.gateway.config_maps import divided
 from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.gateway.gateway import GATEWAY_PODS, Gateway
 from inferplan.components.gateway.spec import NginxGatewaySpec
@@ -239,6 +241,25 @@ def test_a_change_of_configuration_makes_a_config_map_beside_the_old_one():
     assert all(name.startswith("gateway-config-") for name in names)
     volumes = {each["name"]: each for each in pod_of(after)["spec"]["volumes"]}
     assert volumes["config"]["configMap"]["name"] == names[1]
+
+
+def test_a_configuration_beyond_one_config_map_has_several_in_one_folder(monkeypatch):
+    small = partial(divided, most=70_000)
+    monkeypatch.setattr("inferplan.components.gateway.gateway.divided", small)
+    models = [endpoint(f"model-{number}") for number in range(150)]
+    recording = declare(*models)
+    maps = recording.of_type("kubernetes:core/v1:ConfigMap")
+    files = {name: text for each in maps for name, text in each.inputs["data"].items()}
+    assert {*files} == {"nginx.conf", "prepare.sh", "gateway.js", "map-1.conf", "map-2.conf"}
+    assert all(sum(map(len, each.inputs["data"].values())) <= 70_000 for each in maps)
+    assert "    include /etc/gateway/map-1.conf;\n" in files["nginx.conf"]
+    volumes = {each["name"]: each for each in pod_of(recording)["spec"]["volumes"]}
+    sources = volumes["config"]["projected"]["sources"]
+    assert {each["configMap"]["name"] for each in sources} == {
+        each.inputs["metadata"]["name"] for each in maps
+    }
+    for each in maps:
+        assert each.urn in recording.one(DEPLOYMENT).dependencies
 
 
 def test_the_pods_meet_the_restricted_profile_and_hold_no_token():
