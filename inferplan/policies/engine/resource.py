@@ -5,6 +5,7 @@ dependencies.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -145,6 +146,12 @@ def namespaces(resource: Resource) -> Iterator[Hashable]:
     yield resource.namespace
 
 
+class OneOf(tuple[Hashable, ...]):
+    """Keys of `Stack.candidates` of which the rarest is enough: an object that is wanted has all."""
+
+    __slots__ = ()
+
+
 class Stack:
     """All resources of one stack, and its outputs. In a block `with stack.unreadable:` a field that
     cannot be read is recorded, and the rule continues after it.
@@ -209,16 +216,36 @@ class Stack:
         """
         place = (tuple(kinds), keys_of)
         if (index := self._indexes.get(place)) is None:
-            index = self._indexes[place] = {}
-            for position, each in enumerate(self.of(*place[0])):
-                try:
-                    keys = {*keys_of(each)}
-                except FieldError:
-                    keys = {_UNREADABLE}
-                for key in keys:
-                    index.setdefault(key, []).append((position, each))
-        by_position = dict(each for key in (*wanted, _UNREADABLE) for each in index.get(key, ()))
+            index = self._indexes[place] = self._index(*place)
+
+        def size(key: Hashable) -> int:
+            return len(index.get(key, ()))
+
+        keys = (min(each, key=size) if isinstance(each, OneOf) else each for each in wanted)
+        by_position = dict(each for key in (*keys, _UNREADABLE) for each in index.get(key, ()))
         return [by_position[position] for position in sorted(by_position)]
+
+    def _index(
+        self, kinds: Iterable[str], keys_of: Callable[[Resource], Iterable[Hashable]]
+    ) -> dict[Hashable, list[tuple[int, Resource]]]:
+        """The objects of `kinds` by key, with their positions."""
+        keyed: list[tuple[Resource, set[Hashable]]] = []
+        for each in self.of(*kinds):
+            try:
+                keyed.append((each, {*keys_of(each)}))
+            except FieldError:
+                keyed.append((each, {_UNREADABLE}))
+        counts = Counter(
+            key for _, keys in keyed for one in keys if isinstance(one, OneOf) for key in one
+        )
+        index: dict[Hashable, list[tuple[int, Resource]]] = {}
+        for position, (each, keys) in enumerate(keyed):
+            rarest = (
+                min(key, key=counts.__getitem__) if isinstance(key, OneOf) else key for key in keys
+            )
+            for key in {*rarest}:
+                index.setdefault(key, []).append((position, each))
+        return index
 
     def dependencies_of(self, resource: Resource) -> set[str]:
         """The URNs of all resources that `resource` depends on, directly or not."""

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from inferplan.kube.pod_templates import LEADER_WORKER_SET
 from inferplan.policies.engine.fields import Field
-from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.policies.engine.resource import Stack
 from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
-from inferplan.policies.subjects.placement import matches_labels
+from inferplan.policies.subjects.placement import labels_at, matches_labels
 from inferplan.policies.subjects.pods import PODS, PodTemplate
 from inferplan.policies.subjects.workloads import (
     SCALERS,
@@ -17,6 +17,7 @@ from inferplan.policies.subjects.workloads import (
     engines_of,
     labels_of,
     least_pods,
+    near_selectors,
     pods_of,
     selected,
     selecting,
@@ -72,28 +73,25 @@ def stack_disallow_replicas_of_autoscaled(stack: Stack, _: Parameters) -> Violat
 
 @stack_rule
 def stack_disallow_overlapping_budgets(stack: Stack, _: Parameters) -> Violations:
-    by_label: dict[tuple[str, str, str], list[Resource]] = {}
-    others: list[Resource] = []
+    firsts: dict[str, tuple[str, str] | None] = {}
     for budget in stack.of(BUDGET):
         with stack.unreadable:
-            first = next(iter(budget.at("spec", "selector", "matchLabels").entries()), None)
-            place = (
-                others
-                if first is None
-                else by_label.setdefault((budget.namespace, first[0], first[1].text()), [])
-            )
-            place.append(budget)
+            wanted = labels_at(budget.at("spec", "selector", "matchLabels"))
+            firsts[budget.urn] = next(iter(wanted.items()), None)
     seen: set[str] = set()
     for workload in stack.of(*sorted(PODS.kinds)):
         with stack.unreadable:
             for pod in workload.parts(PODS):
                 labels = labels_of(pod)
+                places: dict[tuple[str, str] | None, int] = {
+                    each: place for place, each in enumerate(labels.items())
+                }
                 near = [
                     each
-                    for key, value in labels.items()
-                    for each in by_label.get((workload.namespace, key, value), ())
+                    for each in near_selectors(stack, BUDGET, pod, "spec", "selector")
+                    if each.urn in firsts and each.namespace == workload.namespace
                 ]
-                near += [each for each in others if each.namespace == workload.namespace]
+                near.sort(key=lambda each: places.get(firsts[each.urn], len(places)))
                 _first, *more = [
                     each for each in near if matches_labels(each.at("spec", "selector"), labels)
                 ] or [None]

@@ -182,10 +182,8 @@ class _Pods:
         )
         if not labels:
             return iter(())
-        near = [
-            *self._by_label.get(next(iter(labels.items())), ()),
-            *self._by_label.get(None, ()),
-        ]
+        rarest = min((self._by_label.get(each, []) for each in labels.items()), key=len)
+        near = [*rarest, *self._by_label.get(None, ())]
         return matching(near, lambda pod: labels.items() <= labels_of(pod).items())
 
 

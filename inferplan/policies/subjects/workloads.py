@@ -8,7 +8,7 @@ from inferplan.kube.field_owners import SCALER_BOUNDS
 from inferplan.kube.pod_templates import LEADER_WORKER_SET, PATHS, RAY_SERVICE, RUN_TO_END
 from inferplan.kube.quantity import amount
 from inferplan.policies.engine.fields import Field, FieldError, MalformedFieldError, matching
-from inferplan.policies.engine.resource import Resource, Stack
+from inferplan.policies.engine.resource import OneOf, Resource, Stack
 from inferplan.policies.subjects import kserve
 from inferplan.policies.subjects.placement import labels_at, matches_labels
 from inferplan.policies.subjects.pods import PODS, PodTemplate
@@ -238,23 +238,31 @@ def selecting(stack: Stack, kind: str, pod: PodTemplate, *path: str) -> Iterator
     """
     labels = labels_of(pod)
     namespace = pod.resource.namespace
-    wanted = ((namespace, path, each) for each in (None, *labels.items()))
     return matching(
-        stack.candidates([kind], _selectors, *wanted),
+        near_selectors(stack, kind, pod, *path),
         lambda each: each.namespace == namespace and matches_labels(each.at(*path), labels),
     )
 
 
+def near_selectors(stack: Stack, kind: str, pod: PodTemplate, *path: str) -> list[Resource]:
+    """The resources of `kind` whose label selector at `path` may match the pod. Raises FieldError."""
+    labels = (None, *labels_of(pod).items())
+    return stack.candidates(
+        [kind], _selectors, *((pod.resource.namespace, path, each) for each in labels)
+    )
+
+
 def _selectors(resource: Resource) -> Iterator[Hashable]:
-    """For each place of a label selector, the namespace, the place and the first label that it
-    names, None without one. Raises FieldError.
+    """For each place of a label selector, the namespace, the place and a label that it names, None
+    without one. Raises FieldError.
     """
     for path in (("spec", "selector"), ("spec", "podSelector")):
-        yield resource.namespace, path, _first_label(resource.at(*path))
+        labels = _labels(resource.at(*path))
+        yield OneOf((resource.namespace, path, each) for each in labels)
 
 
-def _first_label(selector: Field) -> tuple[str, str] | None:
-    return next(((key, each.text()) for key, each in selector.at("matchLabels").entries()), None)
+def _labels(selector: Field) -> list[tuple[str, str] | None]:
+    return [*labels_at(selector.at("matchLabels")).items()] or [None]
 
 
 def selected(
@@ -264,9 +272,8 @@ def selected(
     workload cannot be read, because the selector may match its pods.
     """
     try:
-        near: Iterable[Resource] = stack.candidates(
-            kinds, _pod_labels, (namespace, _first_label(selector))
-        )
+        labels = OneOf((namespace, each) for each in _labels(selector))
+        near: Iterable[Resource] = stack.candidates(kinds, _pod_labels, labels)
     except FieldError:
         near = stack.of(*kinds)
     for workload in near:
