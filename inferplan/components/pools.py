@@ -132,11 +132,10 @@ class FixedPool(Pool):
                 "devices is dra, but inferplan supports dra only for NVIDIA, and the pool has"
                 f" {self.accelerator}. {remedy}"
             )
-        if self.mig is not None or self.sharing is not None:
-            field = "mig" if self.mig is not None else "sharing"
+        if self.sharing is not None:
             return (
-                f"devices is dra, so pods claim whole devices, but {field} divides them."
-                f" Remove {field}, or write devices: devicePlugin."
+                "devices is dra, so pods claim whole devices or MIG slices, but sharing divides"
+                " them. Remove sharing, or write devices: devicePlugin."
             )
         return None
 
@@ -171,17 +170,19 @@ class FixedPool(Pool):
 
     @property
     def hardware(self) -> Accelerator | None:
-        whole = super().hardware
-        if whole is not None and self.devices == "dra":
-            return whole.claimed()
-        if whole is not None and self.sharing is not None:
+        part = super().hardware
+        if part is None:
+            return None
+        if self.sharing is not None:
             way = self.sharing.way
-            return whole.shared(
+            part = part.shared(
                 way.replicas,
                 renamed=way.rename_by_default,
                 divides_memory=self.sharing.mps is not None,
             )
-        return whole if whole is None or self.mig is None else whole.sliced(self.mig)
+        if self.mig is not None:
+            part = part.sliced(self.mig)
+        return part.claimed() if self.devices == "dra" else part
 
     @property
     def node_type(self) -> str | MachineShape:

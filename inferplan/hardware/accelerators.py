@@ -65,9 +65,9 @@ class Vendor:
     the next free device.
     """
     device_class: str | None = None
-    """The DeviceClass of whole devices that the vendor's DRA driver creates; its driver has the same
-    name.
-    """
+    """The DeviceClass of whole devices that the vendor's DRA driver creates."""
+    partition_class: str | None = None
+    """The DeviceClass of its MIG slices."""
     shares_devices: bool = False
     """True if the device plugin can give one device to several containers."""
     writes_root: bool = False
@@ -127,7 +127,7 @@ class Accelerator:
 
     `hugepages_2mi_bytes` is the default request of a pod per accelerator; `runtime_class` is None
     if the vendor's runtime is the node's default. `compute` is the CUDA compute capability, None
-    for other vendors. `sharers` containers may have it at a time. `device_class` is the class by which
+    for other vendors. `sharers` containers may have it at a time. `profile` is that of a slice. `device_class` is the class by which
     pods claim it, None if they request `resource` from a device plugin. `source` and `read`
     (year-month) name the origin of the row.
     """
@@ -152,6 +152,7 @@ class Accelerator:
     mig: tuple[str, ...] = ()
     note: str = ""
     sharers: int = 1
+    profile: str | None = None
     device_class: str | None = None
 
     def engine(self, name: str) -> EngineSupport:
@@ -183,7 +184,7 @@ class Accelerator:
     @property
     def divided(self) -> bool:
         """True for a MIG slice or a share, which cannot work with another one."""
-        return self.resource.startswith(MIG_PREFIX) or self.sharers > 1
+        return self.profile is not None or self.sharers > 1
 
     def shared(self, sharers: int, *, renamed: bool, divides_memory: bool) -> Accelerator:
         """Return a share as the device plugin offers it, to `sharers` containers a device."""
@@ -198,7 +199,8 @@ class Accelerator:
         """Return the accelerator as pods claim it through DRA: its class takes the place of the
         device plugin's resource.
         """
-        name = self.vendor.device_class
+        whole = self.profile is None
+        name = self.vendor.device_class if whole else self.vendor.partition_class
         return self if name is None else replace(self, resource=name, device_class=name)
 
     @property
@@ -207,8 +209,12 @@ class Accelerator:
         return "bf16" in self.precisions
 
     def sliced(self, profile: str) -> Accelerator:
+        """Return a MIG slice as the device plugin offers it."""
         return replace(
-            self, resource=f"{MIG_PREFIX}{profile}", memory_bytes=_gigabytes(profile) * 2**30
+            self,
+            profile=profile,
+            resource=f"{MIG_PREFIX}{profile}",
+            memory_bytes=_gigabytes(profile) * 2**30,
         )
 
     def slices(self, profile: str) -> int:

@@ -1,35 +1,57 @@
 """The devices that DRA drivers publish in ResourceSlices and that the scheduler allocates to claims."""
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from inferplan.kube.paths import mapping
 
 API: str = "resource.k8s.io/v1"
 
 
-def published(slices: Iterable[Any], driver: str) -> Counter[str]:
-    """Return the whole devices of `driver` by node. A driver publishes its partitions with another
-    `type`.
-    """
+class Offer(NamedTuple):
+    """The devices of a DeviceClass: those of `driver` whose attribute `type` is `kind`."""
+
+    driver: str
+    kind: str
+
+    @property
+    def expression(self) -> str:
+        return f"device.driver == '{self.driver}' && {self.attribute('type')} == '{self.kind}'"
+
+    def attribute(self, name: str) -> str:
+        """Return the CEL expression of an attribute of a device."""
+        return f"device.attributes['{self.driver}'].{name}"
+
+
+# kubernetes-sigs/dra-driver-nvidia-gpu, deployments/helm, templates/deviceclass-*.yaml (read 2026-11).
+OFFERS: Mapping[str, Offer] = {
+    "gpu.nvidia.com": Offer("gpu.nvidia.com", "gpu"),
+    "mig.nvidia.com": Offer("gpu.nvidia.com", "mig"),
+}
+
+
+def published(slices: Iterable[Any], device_class: str) -> Counter[str]:
+    """Return the devices of `device_class` by node."""
     counts: Counter[str] = Counter()
+    driver, kind = OFFERS[device_class]
     for spec in (each["spec"] for each in slices if each["spec"]["driver"] == driver):
         # A slice with only partition counters lists no devices.
         listed = spec.get("devices") or ()
         kinds = [mapping(each, "attributes", "type").get("string") for each in listed]
-        counts[spec.get("nodeName", "")] += kinds.count("gpu")
+        counts[spec.get("nodeName", "")] += kinds.count(kind)
     return counts
 
 
-def allocated(claims: Iterable[Any], driver: str) -> Counter[str]:
-    """Return the devices of `driver` that claims have, by node, whose name is that of the driver's
-    pool (kubernetes-sigs/dra-driver-nvidia-gpu, cmd/gpu-kubelet-plugin/driver.go, read 2026-11).
+def allocated(claims: Iterable[Any], device_class: str) -> Counter[str]:
+    """Return the devices of the driver of `device_class` that claims have, by node, whose name is
+    that of the driver's pool (kubernetes-sigs/dra-driver-nvidia-gpu, cmd/gpu-kubelet-plugin/driver.go,
+    read 2026-11).
     """
     devices = (mapping(each, "status", "allocation", "devices") for each in claims)
     return Counter(
         result["pool"]
         for each in devices
         for result in each.get("results") or ()
-        if result["driver"] == driver
+        if result["driver"] == OFFERS[device_class].driver
     )

@@ -1,14 +1,13 @@
 """The devices of fake nodes as a DRA driver publishes them: a ResourceSlice for each node, and the
-DeviceClass of the driver. It only builds manifests.
+DeviceClasses of the driver. It only builds manifests.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from inferplan.components.nodes.pool import Pool
-from inferplan.hardware.accelerators import lookup
-
-_VERSION = "resource.k8s.io/v1"
+from inferplan.hardware.accelerators import Accelerator, lookup
+from inferplan.kube.devices import API, OFFERS
 
 
 def device_classes_of(pools: Iterable[Pool]) -> tuple[str, ...]:
@@ -19,7 +18,12 @@ def device_classes_of(pools: Iterable[Pool]) -> tuple[str, ...]:
 
 def fake_device_classes(names: Iterable[str]) -> list[dict[str, Any]]:
     """Return the DeviceClass objects called `names`, as their drivers' charts declare them."""
-    return [_published("DeviceClass", name, _class(name)) for name in names]
+    return [
+        _published(
+            "DeviceClass", name, {"selectors": [{"cel": {"expression": OFFERS[name].expression}}]}
+        )
+        for name in names
+    ]
 
 
 def fake_slices(pool: Pool, nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -30,18 +34,20 @@ def fake_slices(pool: Pool, nodes: Iterable[Mapping[str, Any]]) -> list[dict[str
     if hardware is None or hardware.device_class is None:
         return []
     whole = lookup(hardware.name)
-    # kubernetes-sigs/dra-driver-nvidia-gpu, cmd/gpu-kubelet-plugin/deviceinfo.go (read 2026-11).
-    attributes: dict[str, dict[str, str]] = {"type": {"string": "gpu"}}
+    driver, kind = OFFERS[hardware.device_class]
+    # kubernetes-sigs/dra-driver-nvidia-gpu, cmd/gpu-kubelet-plugin/{deviceinfo,mig}.go (read 2026-11).
+    attributes: dict[str, dict[str, str]] = {"type": {"string": kind}}
+    if hardware.profile is not None:
+        attributes["profile"] = {"string": hardware.profile}
     if whole.product is not None:
         attributes["productName"] = {"string": whole.product.replace("-", " ")}
     if whole.compute is not None:
         attributes["cudaComputeCapability"] = {"version": f"{whole.compute}.0"}
-    capacity = {"memory": {"value": f"{whole.memory_bytes // 2**20}Mi"}}
+    capacity = {"memory": {"value": f"{hardware.memory_bytes // 2**20}Mi"}}
     devices = [
-        {"name": f"gpu-{index}", "attributes": attributes, "capacity": capacity}
-        for index in range(pool.capacity.accelerators)
+        {"name": name, "attributes": attributes, "capacity": capacity}
+        for name in _device_names(hardware, pool.capacity.accelerators)
     ]
-    driver = hardware.device_class
     return [
         _published(
             "ResourceSlice",
@@ -57,10 +63,17 @@ def fake_slices(pool: Pool, nodes: Iterable[Mapping[str, Any]]) -> list[dict[str
     ]
 
 
-def _class(name: str) -> dict[str, Any]:
-    own = f"device.driver == '{name}' && device.attributes['{name}'].type == 'gpu'"
-    return {"selectors": [{"cel": {"expression": own}}]}
+def _device_names(hardware: Accelerator, count: int) -> Iterator[str]:
+    """The names of the devices of a node. The driver's name of a slice has the number of its profile
+    too, which the accelerator table does not have.
+    """
+    if hardware.profile is None:
+        yield from (f"gpu-{index}" for index in range(count))
+        return
+    slices = lookup(hardware.name).slices(hardware.profile)
+    called = hardware.profile.replace(".", "")
+    yield from (f"gpu-{index // slices}-mig-{called}-{index % slices}" for index in range(count))
 
 
 def _published(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": _VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}

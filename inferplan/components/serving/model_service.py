@@ -5,7 +5,7 @@ cluster, the same for every engine.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pulumi
 
@@ -16,7 +16,7 @@ from inferplan.components.naming import bounded, content_key, selector
 from inferplan.components.network import pods, server_edges, store_edges, tcp
 from inferplan.components.network import policy as network_policy
 from inferplan.components.serving import groups, server_container, workload
-from inferplan.components.serving.claims import claimed_class, template_name, template_spec
+from inferplan.components.serving.claims import claimed, template_name
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.hardware import missing_libraries
 from inferplan.components.serving.model_parts import PodModel, StoredModel
@@ -155,14 +155,14 @@ def _claim_template(
     """Declare the template of the claims for accelerators, and return its name; None if a device
     plugin offers them.
     """
-    device_class, count = claimed_class(site.target), spec.accelerators_per_pod
-    if device_class is None:
+    claim = claimed(site.target, spec.accelerators_per_pod)
+    if claim is None:
         return None
-    called = template_name(name, device_class, count)
+    called = template_name(name, claim)
     template = resource.ResourceClaimTemplate(
         called,
         metadata=object_meta(name, site, called=called),
-        spec=template_spec(device_class, count),
+        spec=cast("resource.ResourceClaimTemplateSpecArgsDict", {"spec": claim}),
         opts=opts,
     )
     return template.metadata["name"]

@@ -13,11 +13,14 @@ from pydantic import TypeAdapter, ValidationError
 from inferplan.capacity.capacity import pools
 from inferplan.capacity.declared import Declared
 from inferplan.components.namespace import accelerator_quota
-from inferplan.components.nodes.fake_devices import fake_device_classes, fake_slices
+from inferplan.components.nodes.fake_devices import (
+    device_classes_of,
+    fake_device_classes,
+    fake_slices,
+)
 from inferplan.components.nodes.fake_nodes import fake_nodes
 from inferplan.components.nodes.node_pool import declare_pools
 from inferplan.components.pools import NodePoolSpec
-from inferplan.components.serving.claims import template_name
 from inferplan.kube.devices import allocated, published
 from tests.recorder import declare
 from tests.unit.serving.models import declared, vllm
@@ -62,17 +65,48 @@ def test_a_stack_declares_the_devices_of_simulated_nodes_and_their_class_once():
 
 def test_pods_claim_as_many_devices_as_they_use():
     recording = declared(vllm(tensorParallelSize=2), target=pool().target("p"))
-    name = template_name("chat", CLASS, 2)
-    template = recording.one("kubernetes:resource.k8s.io/v1:ResourceClaimTemplate", name)
-    request = {"deviceClassName": CLASS, "allocationMode": "ExactCount", "count": 2}
-    assert template.inputs["spec"]["spec"]["devices"]["requests"] == [
-        {"name": "accelerators", "exactly": request}
+    [template] = recording.of_type("kubernetes:resource.k8s.io/v1:ResourceClaimTemplate")
+    name = template.inputs["metadata"]["name"]
+    [request] = template.inputs["spec"]["spec"]["devices"]["requests"]
+    assert request["name"] == "accelerators"
+    assert (request["exactly"]["deviceClassName"], request["exactly"]["count"]) == (CLASS, 2)
+    # L4: compute capability 8.9, and nine tenths of its 22,888 MiB.
+    assert [each["cel"]["expression"] for each in request["exactly"]["selectors"]] == [
+        "device.attributes['gpu.nvidia.com'].cudaComputeCapability.compareTo(semver('8.9.0')) == 0",
+        "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('20599Mi')) >= 0",
     ]
     pod = recording.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]
     assert pod["resourceClaims"] == [{"name": "accelerators", "resourceClaimTemplateName": name}]
     resources = pod["containers"][0]["resources"]
     assert resources["claims"] == [{"name": "accelerators"}]
     assert not [key for side in ("requests", "limits") for key in resources[side] if "." in key]
+
+
+SLICED = {"accelerator": "nvidia-h100", "instanceType": None, "mig": "3g.40gb", "nodes": 1}
+
+
+def test_nodes_publish_the_slices_of_their_devices_and_pods_claim_one_of_the_profile():
+    sliced = pool(**SLICED)
+    [published_slice] = fake_slices(sliced, fake_nodes("h", sliced))
+    assert published_slice["spec"]["driver"] == CLASS
+    devices = published_slice["spec"]["devices"]
+    # p5.48xlarge: 8 H100, 2 slices of 3g.40gb each.
+    assert len({each["name"] for each in devices}) == 16
+    assert devices[0]["attributes"]["type"] == {"string": "mig"}
+    assert devices[0]["attributes"]["profile"] == {"string": "3g.40gb"}
+    assert published([published_slice], "mig.nvidia.com") == {"h-0": 16}
+    assert published([published_slice], CLASS) == {"h-0": 0}
+    assert device_classes_of([sliced, pool()]) == (CLASS, "mig.nvidia.com")
+    recording = declared(vllm(), target=sliced.target("h"))
+    [template] = recording.of_type("kubernetes:resource.k8s.io/v1:ResourceClaimTemplate")
+    [request] = template.inputs["spec"]["spec"]["devices"]["requests"]
+    assert request["exactly"]["deviceClassName"] == "mig.nvidia.com"
+    assert {
+        "cel": {"expression": "device.attributes['gpu.nvidia.com'].profile == '3g.40gb'"}
+    } in request["exactly"]["selectors"]
+    assert "mig.nvidia.com.deviceclass.resource.k8s.io/devices" in accelerator_quota(
+        [sliced.target("h")]
+    )
 
 
 def test_plans_count_claimed_devices_of_a_pool():
@@ -102,8 +136,8 @@ def test_the_namespace_limits_claims():
             "supports dra only for NVIDIA, and the pool has gaudi-2. Write devices: devicePlugin.",
         ),
         (
-            {"accelerator": "nvidia-h100", "instanceType": None, "mig": "3g.40gb"},
-            "mig divides them. Remove mig,",
+            {"accelerator": "nvidia-h100", "instanceType": None, "mig": "3g.80gb"},
+            "the slice 3g.80gb is not a profile of nvidia-h100",
         ),
         ({"sharing": {"mps": {"replicas": 2}}}, "sharing divides them. Remove sharing,"),
     ],
