@@ -17,7 +17,13 @@ from inferplan.pulumi_engine.reading.events import STACK_TYPE, kind_of
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 _LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
-_CLAIM_TEMPLATE = "kubernetes:resource.k8s.io/v1:ResourceClaimTemplate"
+_CLAIMS = {
+    "kubernetes:resource.k8s.io/v1:ResourceClaimTemplate": (
+        "resourceClaimTemplateName",
+        ("spec", "spec"),
+    ),
+    "kubernetes:resource.k8s.io/v1:ResourceClaim": ("resourceClaimName", ("spec",)),
+}
 _NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
 _NODE_CLASS = "kubernetes:eks.amazonaws.com/v1:NodeClass"
 _CAPACITY_TYPES = {"on-demand": "ON_DEMAND", "spot": "SPOT", "reserved": "CAPACITY_BLOCK"}
@@ -103,12 +109,16 @@ def _disk_kind(disk: dict[str, Any]) -> str:
 
 
 def _with_claims(resources: Iterable[Declared]) -> Iterator[Declared]:
-    """`resources`, with the devices that their pods claim through templates of claims."""
+    """`resources`, with the devices that their pods claim. A pod with a claim that others share too
+    counts as one share.
+    """
     everything = list(resources)
     claimed = {
-        mapping(each.inputs, "metadata").get("name"): mapping(each.inputs, "spec", "spec")
+        (_CLAIMS[each.type][0], mapping(each.inputs, "metadata").get("name")): mapping(
+            each.inputs, *_CLAIMS[each.type][1]
+        )
         for each in everything
-        if each.type == _CLAIM_TEMPLATE
+        if each.type in _CLAIMS
     }
     for each in everything:
         if not claimed or not each.pods:
@@ -119,15 +129,14 @@ def _with_claims(resources: Iterable[Declared]) -> Iterator[Declared]:
 
 
 def _with_devices(
-    pods: PodSet, template: dict[str, Any], claimed: dict[Any, dict[str, Any]]
+    pods: PodSet, template: dict[str, Any], claimed: dict[tuple[str, Any], dict[str, Any]]
 ) -> PodSet:
     references = _listed(mapping(template, "spec"), "resourceClaims")
     requests = [
         mapping(request, "exactly")
-        for each in references
-        for request in _listed(
-            mapping(claimed.get(each.get("resourceClaimTemplateName")), "devices"), "requests"
-        )
+        for reference in references
+        for key in reference.items()
+        for request in _listed(mapping(claimed.get(key), "devices"), "requests")
     ]
     if not requests:
         return pods

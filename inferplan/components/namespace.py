@@ -130,8 +130,10 @@ def accelerator_quota(targets: Iterable[NodeTarget], *, load_balancers: int = 0)
     accelerators: Counter[str] = Counter()
     for target in targets:
         if target.accelerator is not None:
+            # Pods that share a device have one claim for it.
+            sharers = target.accelerator.sharers if target.accelerator.device_class else 1
             accelerators[_quota_name(target.accelerator)] += (
-                target.nodes * target.capacity.accelerators
+                target.nodes * target.capacity.accelerators // sharers
             )
     services = {"services.loadbalancers": str(load_balancers), "services.nodeports": "0"}
     return {**{key: str(count) for key, count in sorted(accelerators.items())}, **services}

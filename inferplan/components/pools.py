@@ -132,10 +132,10 @@ class FixedPool(Pool):
                 "devices is dra, but inferplan supports dra only for NVIDIA, and the pool has"
                 f" {self.accelerator}. {remedy}"
             )
-        if self.sharing is not None:
+        if self.sharing is not None and self.sharing.way.rename_by_default:
             return (
-                "devices is dra, so pods claim whole devices or MIG slices, but sharing divides"
-                " them. Remove sharing, or write devices: devicePlugin."
+                "devices is dra, but renameByDefault names a resource of the device plugin. Remove"
+                " renameByDefault."
             )
         return None
 

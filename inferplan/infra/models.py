@@ -5,6 +5,7 @@ servers.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import pulumi
 
@@ -14,13 +15,15 @@ from inferplan.components.gateway.gateway import GATEWAY_PODS
 from inferplan.components.gateway.keys import server_key_ref
 from inferplan.components.gateway.route_spec import names_for
 from inferplan.components.handles import Endpoint, NodeTarget
+from inferplan.components.kubernetes import resource
 from inferplan.components.monitoring.observed import scrape_annotations
-from inferplan.components.naming import bounded
+from inferplan.components.naming import bounded, labels
 from inferplan.components.nodes.image_pull import ImagePull
 from inferplan.components.preheat.preheat_job import PreheatJob, preheat_program
 from inferplan.components.preheat.spec import PreheatSpec, artifact_job
 from inferplan.components.queue.spec import queue_labels
 from inferplan.components.router.router import RoutedModel, Router
+from inferplan.components.serving.claims import claimed, shared_claim, shared_devices
 from inferplan.components.serving.demand import accelerators_by_pool
 from inferplan.components.serving.engine import Site, TraceSink
 from inferplan.components.serving.first_request import Part, first_request
@@ -54,6 +57,24 @@ class Models:
     @cached_property
     def _requested(self) -> Mapping[str, int]:
         return accelerators_by_pool(self.settings.models.values())
+
+    @cached_property
+    def _shared_claims(self) -> Mapping[str, pulumi.Input[str]]:
+        """The claims of the devices that models share, by model, declared once."""
+        places = shared_devices(self.settings.models, self.targets)
+        claims = {}
+        for pool, index in sorted({*places.values()}):
+            claims[pool, index] = resource.ResourceClaim(
+                called := shared_claim(pool, index),
+                metadata={
+                    "name": called,
+                    "namespace": self.namespace,
+                    "labels": labels("devices", pool),
+                },
+                spec=cast("resource.ResourceClaimSpecArgsDict", claimed(self.targets[pool], 1)),
+                opts=self.opts,
+            ).metadata["name"]
+        return {name: claims[place] for name, place in places.items()}
 
     @cached_property
     def _program(self) -> pulumi.Resource:
@@ -114,6 +135,7 @@ class Models:
             peers=peers,
             counts_tokens=spec.logs_usage and bool(token_budgets(self.settings.consumers)),
             gateway_ready=self.gateway,
+            shared_claim=self._shared_claims.get(name),
         )
 
     def _weights(self, name: str, spec: ModelSpec) -> ModelMount | ModelSource | None:

@@ -113,14 +113,10 @@ def check_devices(cluster: ExaminedCluster) -> Iterator[Finding]:
             else int(_allocatable(each, accelerator.resource))
             for each in nodes
         }
-        short = {
-            node: count for node, count in short.items() if count < target.capacity.accelerators
-        }
+        whole = target.capacity.accelerators // (accelerator.sharers if driver else 1)
+        short = {node: count for node, count in short.items() if count < whole}
         for node, count in short.items():
-            message = (
-                f"pool {name}: node {node} offers {count} of {target.capacity.accelerators}"
-                f" {accelerator.resource}"
-            )
+            message = f"pool {name}: node {node} offers {count} of {whole} {accelerator.resource}"
             if count:
                 yield error(
                     f"{message}; look for a failed device or driver",
@@ -139,10 +135,7 @@ def check_devices(cluster: ExaminedCluster) -> Iterator[Finding]:
                 )
                 yield error(f"{message}; its device plugin is not running", install)
         if nodes and not short:
-            yield ok(
-                f"pool {name}: every node offers {target.capacity.accelerators}"
-                f" {accelerator.resource}"
-            )
+            yield ok(f"pool {name}: every node offers {whole} {accelerator.resource}")
         if not nodes:
             yield unknown(
                 f"pool {name}: no node to ask for {accelerator.resource}; label its nodes first"

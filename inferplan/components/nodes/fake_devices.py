@@ -43,10 +43,11 @@ def fake_slices(pool: Pool, nodes: Iterable[Mapping[str, Any]]) -> list[dict[str
         attributes["productName"] = {"string": whole.product.replace("-", " ")}
     if whole.compute is not None:
         attributes["cudaComputeCapability"] = {"version": f"{whole.compute}.0"}
-    capacity = {"memory": {"value": f"{hardware.memory_bytes // 2**20}Mi"}}
+    own = whole if hardware.profile is None else hardware
+    capacity = {"memory": {"value": f"{own.memory_bytes // 2**20}Mi"}}
     devices = [
         {"name": name, "attributes": attributes, "capacity": capacity}
-        for name in _device_names(hardware, pool.capacity.accelerators)
+        for name in _device_names(hardware, pool.capacity.accelerators // hardware.sharers)
     ]
     return [
         _published(

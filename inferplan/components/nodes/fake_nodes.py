@@ -121,7 +121,8 @@ def _machine_labels(pool: Pool) -> dict[str, str]:
         whole = _discovered(lookup(hardware.name), count // hardware.sharers)
         if hardware.resource == lookup(hardware.name).resource and hardware.product:
             whole["nvidia.com/gpu.product"] += "-SHARED"
-        return labels | whole | pool.sharing_labels
+        # A DRA driver adds no labels.
+        return labels | whole | ({} if hardware.device_class else pool.sharing_labels)
     if pool.mig_profile is None:
         return labels | _discovered(hardware, count)
     # Discovery labels describe whole accelerators, and also their slices (strategy mixed).

@@ -9,7 +9,8 @@ import pulumi
 from inferplan.components.handles import NodeTarget
 from inferplan.components.kubernetes import core
 from inferplan.components.naming import bounded, content_key
-from inferplan.hardware.accelerators import Accelerator
+from inferplan.components.serving.model_parts import PlacedModel
+from inferplan.hardware.accelerators import Accelerator, lookup
 from inferplan.kube.devices import OFFERS
 
 CLAIM = "accelerators"
@@ -32,7 +33,58 @@ def claimed(target: NodeTarget, count: int) -> dict[str, Any] | None:
         "count": count,
         "selectors": selectors,
     }
-    return {"devices": {"requests": [{"name": CLAIM, "exactly": request}]}}
+    devices: dict[str, Any] = {"requests": [{"name": CLAIM, "exactly": request}]}
+    if accelerator.sharers > 1:
+        driver = OFFERS[accelerator.device_class].driver
+        opaque = {"driver": driver, "parameters": _sharing(accelerator)}
+        devices["config"] = [{"requests": [CLAIM], "opaque": opaque}]
+    return {"devices": devices}
+
+
+def _sharing(accelerator: Accelerator) -> dict[str, Any]:
+    """The driver's parameters for a shared device (api/nvidia.com/resource/v1beta1, read 2026-11)."""
+    sharing: dict[str, Any] = {"strategy": "TimeSlicing"}
+    # Only MPS divides the memory.
+    if accelerator.memory_bytes < lookup(accelerator.name).memory_bytes:
+        part = {
+            "defaultActiveThreadPercentage": 100 // accelerator.sharers,
+            "defaultPinnedDeviceMemoryLimit": f"{accelerator.memory_bytes // 2**20}Mi",
+        }
+        sharing = {"strategy": "MPS", "mpsConfig": part}
+    return {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": sharing}
+
+
+def shared_devices(
+    models: Mapping[str, PlacedModel], targets: Mapping[str, NodeTarget]
+) -> dict[str, tuple[str, int]]:
+    """Return the pool and the number of the device of each model that shares one by a claim. All
+    replicas of a model are on one device, the first of its pool with room for them, in the order of
+    `models`.
+    """
+    used: dict[str, list[int]] = {}
+    places = {}
+    for name, model in models.items():
+        accelerator = targets[model.pool].accelerator if model.pool in targets else None
+        if accelerator is None or accelerator.device_class is None or accelerator.sharers == 1:
+            continue
+        devices = used.setdefault(model.pool, [])
+        room = accelerator.sharers - most_sharers(model)
+        index = next((each for each, taken in enumerate(devices) if taken <= room), len(devices))
+        if index == len(devices):
+            devices.append(0)
+        devices[index] += most_sharers(model)
+        places[name] = model.pool, index
+    return places
+
+
+def most_sharers(model: PlacedModel) -> int:
+    """Return the pods of `model` that may be on a device at once, with the successor of a surge."""
+    return model.most_accelerators + (model.rollout == "surge")
+
+
+def shared_claim(pool: str, index: int) -> str:
+    """Return the name of the ResourceClaim of a shared device."""
+    return f"{pool}-shared-{index}"
 
 
 def _expressions(accelerator: Accelerator) -> Iterator[str]:
@@ -46,7 +98,8 @@ def _expressions(accelerator: Accelerator) -> Iterator[str]:
     if accelerator.profile is not None:
         yield f"{offer.attribute('profile')} == '{accelerator.profile}'"
     else:
-        least = f"quantity('{int(accelerator.memory_bytes * _REPORTED) // 2**20}Mi')"
+        reported = int(lookup(accelerator.name).memory_bytes * _REPORTED)
+        least = f"quantity('{reported // 2**20}Mi')"
         memory = f"device.capacity['{offer.driver}'].memory"
         yield f"{memory}.compareTo({least}) >= 0"
 
@@ -59,9 +112,13 @@ def template_name(name: str, claim: Mapping[str, Any]) -> str:
 
 
 def pod_claims(
-    template: pulumi.Input[str] | None,
+    template: pulumi.Input[str] | None, shared: pulumi.Input[str] | None
 ) -> list[core.PodResourceClaimArgsDict] | None:
-    """Return the claims of a pod by `template`, whose claims live as long as their pods."""
+    """Return the claims of a pod: the claim that it shares, or its own by `template`, which lives as
+    long as the pod.
+    """
+    if shared is not None:
+        return [core.PodResourceClaimArgsDict(name=CLAIM, resource_claim_name=shared)]
     if template is None:
         return None
     return [core.PodResourceClaimArgsDict(name=CLAIM, resource_claim_template_name=template)]

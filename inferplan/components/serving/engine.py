@@ -49,7 +49,8 @@ class Site:
     mode of its TriggerAuthentication, None without a login. `tracing`
     is where an engine that `traces` sends its traces. `peers` are the workloads of the other side of
     a split model that are ready before this one; a workload adds itself. `counts_tokens` is true if
-    servers report the tokens of consumers with a budget.
+    servers report the tokens of consumers with a budget. `shared_claim` is the claim of the device
+    that the servers share with others.
     """
 
     namespace: pulumi.Input[str]
@@ -70,6 +71,7 @@ class Site:
     public_names: tuple[str, ...] = ()
     peers: list[pulumi.Resource] = field(default_factory=list, repr=False)
     counts_tokens: bool = False
+    shared_claim: pulumi.Input[str] | None = None
 
     @property
     def mount(self) -> ModelMount | None:

@@ -16,7 +16,7 @@ from inferplan.components.naming import bounded, content_key, selector
 from inferplan.components.network import pods, server_edges, store_edges, tcp
 from inferplan.components.network import policy as network_policy
 from inferplan.components.serving import groups, server_container, workload
-from inferplan.components.serving.claims import claimed, template_name
+from inferplan.components.serving.claims import claimed, pod_claims, template_name
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.hardware import missing_libraries
 from inferplan.components.serving.model_parts import PodModel, StoredModel
@@ -76,7 +76,7 @@ class ModelService(pulumi.ComponentResource):
             target=site.target,
             times=times,
             service_account=account.metadata["name"],
-            claims=_claim_template(name, spec, site, child),
+            claims=pod_claims(_claim_template(name, spec, site, child), site.shared_claim),
         )
         target = groups.scale_target(name, spec)
         # The number of replicas of a scaled workload belongs to its scaler.
@@ -153,10 +153,10 @@ def _claim_template(
     name: str, spec: PodModel, site: Site, opts: pulumi.ResourceOptions
 ) -> pulumi.Output[str] | None:
     """Declare the template of the claims for accelerators, and return its name; None if a device
-    plugin offers them.
+    plugin offers them, or pods share one.
     """
     claim = claimed(site.target, spec.accelerators_per_pod)
-    if claim is None:
+    if claim is None or site.shared_claim is not None:
         return None
     called = template_name(name, claim)
     template = resource.ResourceClaimTemplate(

@@ -16,7 +16,6 @@ from inferplan.components.pod_parts import (
     spread,
     tolerations_of,
 )
-from inferplan.components.serving.claims import pod_claims
 from inferplan.components.serving.demand import (
     Timing,
     replica_scratch,
@@ -99,9 +98,9 @@ def server_pod(
     target: NodeTarget,
     times: Timing,
     service_account: pulumi.Input[str],
-    claims: pulumi.Input[str] | None = None,
+    claims: list[core.PodResourceClaimArgsDict] | None = None,
 ) -> core.PodTemplateSpecArgsDict:
-    """Return the template of a server's pods, with devices of the ResourceClaimTemplate `claims`."""
+    """Return the template of a server's pods, with the devices of `claims`."""
     pod = core.PodSpecArgsDict(
         service_account_name=service_account,
         automount_service_account_token=False,
@@ -109,7 +108,7 @@ def server_pod(
         security_context=pod_security(group=server.group),
         init_containers=list(server.init_containers) or None,
         containers=[server_container(spec, server, target=target, times=times)],
-        resource_claims=pod_claims(claims),
+        resource_claims=claims,
         volumes=[
             *scratch(replica_scratch(spec, spec.accelerators_per_pod, target), target),
             *server.volumes,

@@ -25,6 +25,7 @@ from inferplan.stackfile.stack import StackSettings
 
 def errors(settings: StackSettings) -> Iterator[SpecError]:
     yield from sharing.consumer_errors(settings)
+    yield from sharing.claim_errors(settings)
     targets = {name: pool.target(name) for name, pool in settings.node_pools.items()}
     requested, totals = dict.fromkeys(targets, 0), accelerators_by_pool(settings.models.values())
     for name, model in settings.models.items():

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from inferplan.components.nodes.pool import Pool
+from inferplan.components.serving.claims import most_sharers, shared_devices
 from inferplan.components.serving.spec import ModelSpec
 from inferplan.documents.errors import SpecError
 from inferplan.stackfile.stack import StackSettings
@@ -27,6 +28,28 @@ def consumer_errors(settings: StackSettings) -> Iterator[SpecError]:
                 ("nodePools", name, "sharing"),
                 f"Models of different consumers may share a device: {listed}. Write"
                 " betweenConsumers: true if they may, or give them pools of their own.",
+            )
+
+
+def claim_errors(settings: StackSettings) -> Iterator[SpecError]:
+    """Yield an error for each model whose pods find no room on a device that they share by a claim."""
+    targets = {name: pool.target(name) for name, pool in settings.node_pools.items()}
+    for name, (pool, index) in shared_devices(settings.models, targets).items():
+        target, pods = targets[pool], most_sharers(settings.models[name])
+        sharers = 1 if target.accelerator is None else target.accelerator.sharers
+        devices = target.nodes * target.capacity.accelerators // sharers
+        if pods > sharers:
+            yield SpecError(
+                ("models", name, "replicas"),
+                f"{pods} pods would share one device by a claim, but pool {pool!r} allows {sharers}."
+                f" Lower replicas to {sharers} or less, divide them among several models, or write"
+                " devices: devicePlugin on the pool.",
+            )
+        elif index >= devices:
+            yield SpecError(
+                ("models", name, "pool"),
+                f"The {pods} pods share one device, and none of the {devices} of pool {pool!r} has"
+                f" room for them beside the models before. Lower replicas, or enlarge the pool.",
             )
 
 

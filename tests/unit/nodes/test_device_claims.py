@@ -10,7 +10,7 @@ import pulumi
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from inferplan.capacity.capacity import pools
+from inferplan.capacity.capacity import pools as capacity_pools
 from inferplan.capacity.declared import Declared
 from inferplan.components.namespace import accelerator_quota
 from inferplan.components.nodes.fake_devices import (
@@ -21,8 +21,10 @@ from inferplan.components.nodes.fake_devices import (
 from inferplan.components.nodes.fake_nodes import fake_nodes
 from inferplan.components.nodes.node_pool import declare_pools
 from inferplan.components.pools import NodePoolSpec
+from inferplan.components.serving.claims import claimed
 from inferplan.kube.devices import allocated, published
 from tests.recorder import declare
+from tests.unit.aws.rig import planned
 from tests.unit.serving.models import declared, vllm
 from tests.unit.stackfile.test_checks import (
     CONFIG,
@@ -109,13 +111,77 @@ def test_nodes_publish_the_slices_of_their_devices_and_pods_claim_one_of_the_pro
     )
 
 
+SHARED = {"sharing": {"mps": {"replicas": 4}}, "nodes": 1}
+
+
+def test_models_share_a_device_by_one_claim():
+    """Three replicas and one fill a device, and two more models the next one."""
+    pools = {"l4": L4 | {"devices": "dra"} | SHARED, "system": CONFIG["nodePools"]["system"]}
+    small = {**MODEL, "pool": "l4", "weights": {**MODEL["weights"], "size": "1Gi"}}
+    models = {name: {**small, "replicas": count} for name, count in (("a", 3), ("b", 2), ("c", 1))}
+    parts = {name: each for name, each in CONFIG.items() if name != "apiKeySeed"}
+    recording = planned(**{**parts, "nodePools": pools, "models": models})
+    assert not recording.of_type("kubernetes:resource.k8s.io/v1:ResourceClaimTemplate")
+    claims = recording.of_type("kubernetes:resource.k8s.io/v1:ResourceClaim")
+    assert [each.name for each in claims] == ["l4-shared-0", "l4-shared-1"]
+    [config] = claims[0].inputs["spec"]["devices"]["config"]
+    # A quarter of the threads, and of the 22,888 MiB of an L4.
+    assert config["opaque"] == {
+        "driver": CLASS,
+        "parameters": {
+            "apiVersion": "resource.nvidia.com/v1beta1",
+            "kind": "GpuConfig",
+            "sharing": {
+                "strategy": "MPS",
+                "mpsConfig": {
+                    "defaultActiveThreadPercentage": 25,
+                    "defaultPinnedDeviceMemoryLimit": "5722Mi",
+                },
+            },
+        },
+    }
+    used = {
+        each.name: each.inputs["spec"]["template"]["spec"]["resourceClaims"]
+        for each in recording.of_type("kubernetes:apps/v1:Deployment")
+        if each.name in models
+    }
+    assert used == {
+        name: [{"name": "accelerators", "resourceClaimName": f"l4-shared-{index}"}]
+        for name, index in (("a", 0), ("b", 1), ("c", 0))
+    }
+    [quota] = recording.of_type("kubernetes:core/v1:ResourceQuota")
+    assert quota.inputs["spec"]["hard"][f"{CLASS}.deviceclass.resource.k8s.io/devices"] == "4"
+    resources = [
+        Declared(type=each.type, urn=each.urn, name=each.name, inputs=dict(each.inputs))
+        for each in recording
+    ]
+    assert capacity_pools(resources)["l4"].requested == 6
+
+
+def test_time_slicing_leaves_the_memory_whole():
+    target = pool(sharing={"timeSlicing": {"replicas": 4}}).target("p")
+    claim = claimed(target, 1)
+    assert claim is not None
+    [config] = claim["devices"]["config"]
+    assert config["opaque"]["parameters"]["sharing"] == {"strategy": "TimeSlicing"}
+
+
+def test_nodes_publish_whole_devices_for_shares():
+    shared = pool(**SHARED)
+    [published_slice] = fake_slices(shared, fake_nodes("p", shared))
+    assert published([published_slice], CLASS) == {"p-0": 4}
+    [device, *_] = published_slice["spec"]["devices"]
+    assert device["capacity"] == {"memory": {"value": "22888Mi"}}
+    assert "nvidia.com/gpu.replicas" not in fake_nodes("p", shared)[0]["metadata"]["labels"]
+
+
 def test_plans_count_claimed_devices_of_a_pool():
     recording = declared(vllm(tensorParallelSize=2, replicas=3), target=pool().target("p"))
     resources = [
         Declared(type=each.type, urn=each.urn, name=each.name, inputs=dict(each.inputs))
         for each in recording
     ]
-    counted = pools(resources)["p"]
+    counted = capacity_pools(resources)["p"]
     assert (counted.requested, counted.resource) == (6, CLASS)
 
 
@@ -139,7 +205,10 @@ def test_the_namespace_limits_claims():
             {"accelerator": "nvidia-h100", "instanceType": None, "mig": "3g.80gb"},
             "the slice 3g.80gb is not a profile of nvidia-h100",
         ),
-        ({"sharing": {"mps": {"replicas": 2}}}, "sharing divides them. Remove sharing,"),
+        (
+            {"sharing": {"mps": {"replicas": 2, "renameByDefault": True}}},
+            "renameByDefault names a resource of the device plugin. Remove renameByDefault.",
+        ),
     ],
 )
 def test_what_cannot_be_claimed_is_an_error(fields, message):
@@ -172,6 +241,20 @@ def test_a_stack_with_claims_is_valid_and_says_how_many_devices_there_are(lines)
     assert lines(**stack(model={"replicas": 8})) == ()
     line = only(lines(**stack(model={"replicas": 9})))
     assert "9 x 1 = 9 accelerators do not fit pool 'l4', which has 8" in line
+
+
+def test_pods_that_find_no_room_on_a_shared_device_are_an_error(lines):  # noqa: F811 - the fixture
+    sections = stack(model={"replicas": 3, "weights": {**MODEL["weights"], "size": "1Gi"}})
+    sections["nodePools"]["l4"] |= SHARED
+    assert lines(**sections) == ()
+    [model] = sections["models"].values()
+    line = only(lines(**sections | {"models": {"a": {**model, "replicas": 5}}}))
+    assert "models.a.replicas: 5 pods would share one device by a claim, but pool 'l4'" in line
+    line = only(lines(**sections | {"models": {"a": {**model, "replicas": 4, "rollout": "surge"}}}))
+    assert "models.a.replicas: 5 pods would share one device" in line
+    # 15 shares of 16, but each device has room for one model of three.
+    line = only(lines(**sections | {"models": dict.fromkeys("abcde", model)}))
+    assert "models.e.pool: The 3 pods share one device, and none of the 4 of pool 'l4'" in line
 
 
 def test_kueue_counts_no_claims(lines):  # noqa: F811 - the fixture
