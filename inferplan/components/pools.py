@@ -129,8 +129,8 @@ class FixedPool(Pool):
         name = accelerators.lookup(self.accelerator).vendor.device_class
         if name is None:
             return (
-                "devices is dra, but inferplan supports dra only for NVIDIA, and the pool has"
-                f" {self.accelerator}. {remedy}"
+                "devices is dra, but inferplan supports dra only for NVIDIA and AMD, and the pool"
+                f" has {self.accelerator}. {remedy}"
             )
         if self.sharing is not None and self.sharing.way.rename_by_default:
             return (

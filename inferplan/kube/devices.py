@@ -10,14 +10,22 @@ API: str = "resource.k8s.io/v1"
 
 
 class Offer(NamedTuple):
-    """The devices of a DeviceClass: those of `driver` whose attribute `type` is `kind`."""
+    """The devices of a DeviceClass: those of `driver` whose attribute `type` is `kind`. Without
+    `selects_kind`, the class has other devices of the driver too.
+    """
 
     driver: str
     kind: str
+    selects_kind: bool = True
+
+    @property
+    def of_kind(self) -> str:
+        return f"{self.attribute('type')} == '{self.kind}'"
 
     @property
     def expression(self) -> str:
-        return f"device.driver == '{self.driver}' && {self.attribute('type')} == '{self.kind}'"
+        own = f"device.driver == '{self.driver}'"
+        return f"{own} && {self.of_kind}" if self.selects_kind else own
 
     def attribute(self, name: str) -> str:
         """Return the CEL expression of an attribute of a device."""
@@ -28,13 +36,15 @@ class Offer(NamedTuple):
 OFFERS: Mapping[str, Offer] = {
     "gpu.nvidia.com": Offer("gpu.nvidia.com", "gpu"),
     "mig.nvidia.com": Offer("gpu.nvidia.com", "mig"),
+    # ROCm/k8s-gpu-dra-driver, docs/driver-attributes.md and its chart (read 2026-11).
+    "gpu.amd.com": Offer("gpu.amd.com", "amdgpu", selects_kind=False),
 }
 
 
 def published(slices: Iterable[Any], device_class: str) -> Counter[str]:
     """Return the devices of `device_class` by node."""
     counts: Counter[str] = Counter()
-    driver, kind = OFFERS[device_class]
+    driver, kind, _ = OFFERS[device_class]
     for spec in (each["spec"] for each in slices if each["spec"]["driver"] == driver):
         # A slice with only partition counters lists no devices.
         listed = spec.get("devices") or ()

@@ -34,7 +34,7 @@ def fake_slices(pool: Pool, nodes: Iterable[Mapping[str, Any]]) -> list[dict[str
     if hardware is None or hardware.device_class is None:
         return []
     whole = lookup(hardware.name)
-    driver, kind = OFFERS[hardware.device_class]
+    driver, kind, _ = OFFERS[hardware.device_class]
     # kubernetes-sigs/dra-driver-nvidia-gpu, cmd/gpu-kubelet-plugin/{deviceinfo,mig}.go (read 2026-11).
     attributes: dict[str, dict[str, str]] = {"type": {"string": kind}}
     if hardware.profile is not None:

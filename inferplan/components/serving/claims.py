@@ -92,6 +92,8 @@ def _expressions(accelerator: Accelerator) -> Iterator[str]:
     accelerators gives the kind of the pool.
     """
     offer = OFFERS[accelerator.device_class or ""]
+    if not offer.selects_kind:
+        yield offer.of_kind
     if accelerator.compute is not None:
         wanted = f"semver('{accelerator.compute}.0')"
         yield f"{offer.attribute('cudaComputeCapability')}.compareTo({wanted}) == 0"

@@ -111,6 +111,21 @@ def test_nodes_publish_the_slices_of_their_devices_and_pods_claim_one_of_the_pro
     )
 
 
+def test_claims_on_amd_select_whole_devices_of_a_class_that_has_partitions_too():
+    amd = pool(accelerator="amd-mi300x", instanceType=None, nodes=1)
+    [published_slice] = fake_slices(amd, fake_nodes("m", amd))
+    assert published_slice["spec"]["driver"] == "gpu.amd.com"
+    assert published([published_slice], "gpu.amd.com") == {"m-0": 8}
+    [made] = fake_device_classes(["gpu.amd.com"])
+    [selector] = made["spec"]["selectors"]
+    assert selector["cel"]["expression"] == "device.driver == 'gpu.amd.com'"
+    claim = claimed(amd.target("m"), 8)
+    assert claim is not None
+    kind, memory = claim["devices"]["requests"][0]["exactly"]["selectors"]
+    assert kind["cel"]["expression"] == "device.attributes['gpu.amd.com'].type == 'amdgpu'"
+    assert "device.capacity['gpu.amd.com'].memory.compareTo" in memory["cel"]["expression"]
+
+
 SHARED = {"sharing": {"mps": {"replicas": 4}}, "nodes": 1}
 
 
@@ -199,7 +214,7 @@ def test_the_namespace_limits_claims():
         ({"accelerator": None, "instanceType": None}, "the pool has no accelerator to claim."),
         (
             {"accelerator": "gaudi-2", "instanceType": None},
-            "supports dra only for NVIDIA, and the pool has gaudi-2. Write devices: devicePlugin.",
+            "supports dra only for NVIDIA and AMD, and the pool has gaudi-2. Write devices: devicePlugin.",
         ),
         (
             {"accelerator": "nvidia-h100", "instanceType": None, "mig": "3g.80gb"},
