@@ -14,8 +14,9 @@ from inferplan.hardware.prices import price_list
 from inferplan.kube.facts import Subjects
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import bytes_of
+from inferplan.predict.bands import Band, band_of, twice
 from inferplan.predict.batches import Replica, Speed
-from inferplan.predict.library import MEASURE, Band, Memory, UnknownSpeedError, band_of, kernels
+from inferplan.predict.library import MEASURE, Memory, UnknownSpeedError, borrowed, kernels
 from inferplan.predict.memory import (
     cache_of,
     layers_of,
@@ -25,7 +26,7 @@ from inferplan.predict.memory import (
     tokens_of,
 )
 from inferplan.predict.profiles import Measured, differences, key_of, load, measured
-from inferplan.predict.traffic import Objective, Traffic, objective_of, traffic_of
+from inferplan.predict.traffic import Objective, Traffic, objective_of, placed, traffic_of
 
 # Weights of fewer bytes than this share of the layers are quantized.
 _QUANTIZED = 0.8
@@ -94,6 +95,7 @@ def forecast(
     """The forecast of the model `name` with the facts `model`, on a pool with the facts `pool`, by
     its `profile` if that still matches.
     """
+    model = placed(model, root)
     facts = {
         "model": name,
         "pool": str(model["pool"]),
@@ -240,7 +242,7 @@ def replica_of(
         )
     if stated and (batching.get("quantization") or quantized(steps.model)):
         memory = replace(memory, weights=bytes_of(stated) / split)
-    if not memory.per_token:
+    if not memory.per_token or borrowed(steps.model):
         # The library counts no cache of layers that differ from one another.
         memory = replace(memory, per_token=cache_of(steps.model, batching))
     tokens = tokens_of(memory, batching)
@@ -282,7 +284,8 @@ def _predicted(
 
 def error_band(replica: Replica) -> Band:
     steps = replica.steps
-    return band_of(steps.framework, steps.system, layers_of(steps.model))
+    band = band_of(steps.framework, steps.system, layers_of(steps.model))
+    return twice(band) if borrowed(steps.model) else band
 
 
 def _doubt(used: float, band: Band) -> str:

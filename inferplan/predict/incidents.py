@@ -18,7 +18,7 @@ from inferplan.predict.prefixes import Choice
 from inferplan.predict.profiles import first_problem
 from inferplan.predict.simulation import SIGNALS, Event, Number, Outcome, Part, Simulation, rule_of
 from inferplan.predict.traces import BLOCK, Trace
-from inferplan.predict.traffic import objective_of, traffic_of
+from inferplan.predict.traffic import objective_of, placed, traffic_of
 
 
 class IncidentError(UnknownSpeedError):
@@ -104,7 +104,7 @@ def play(
             f"Simulated are {names}: scale on one of them, or replay the trace in a rehearsal"
             " (inferplan docs scaling)",
         )
-    replica, _, tokens = replica_of(model, pool, traffic)
+    replica, _, tokens = replica_of(placed(model, root), pool, traffic)
     if tokens <= 0:
         raise UnknownSpeedError(
             "the weights do not fit, so nothing can be simulated", "Raise tensorParallelSize"

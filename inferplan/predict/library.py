@@ -2,6 +2,7 @@
 kernels measured on real accelerators.
 """
 
+import json
 import logging
 import re
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,6 +31,12 @@ _SAME_LAYERS = re.compile(r"^meta-|-(instruct|it|chat|base|hf)(?=-|$)")
 # Endings of names of quantized copies, whose layers are those of the model without them.
 _QUANTIZED_COPY = re.compile(
     r"[-_.](awq|gptq|gguf|fp8|fp4|nvfp4|mxfp4|int[48]|[48]bit|bnb|w[48]a(?:16|8)|q[2-8](?:_[a-z0-9]+)*)(?=[-_.]|$)"
+)
+# Of configurations whose layers are of one kind, and attend to the whole context.
+_PLAIN = "LlamaForCausalLM"
+_OTHER_LAYERS = (
+    *("num_experts", "num_local_experts", "n_routed_experts", "kv_lora_rank", "block_configs"),
+    *("hybrid_override_pattern", "layers_block_type"),
 )
 # Activations of a token in widths of the model, by the largest tensor parallel size: the library's
 # default for dense models.
@@ -87,17 +95,68 @@ def library_model(name: str) -> tuple[str, str | None, str | None]:
     aliases = {_key(alias): target for alias, target in tables()["aliases"].items()}
     by_key = {_key(each): each for each in reversed(known_models())} | aliases
     match = by_key.get(_key(name))
+    if match is None and stated_config(name) and base_of(name) == name.lower():
+        return name, None, None
     if match is None:
         same = by_key.get(_key(base_of(name)))
         example = f", such as {same.split()[0]}" if same else ""
         raise UnknownSpeedError(
             f"aiconfigurator {_version()} does not know the layers of {name!r}",
-            f"Set traffic.model to the published model with the same layers{example}, or measure it"
-            " (inferplan docs prediction)",
+            f"Set traffic.model to the published model with the same layers{example}, or to its"
+            " config.json below the project's folder, or measure it (inferplan docs prediction)",
         )
     model, *quantizations = match.split()
     weights, cache_type = quantizations or (None, None)
     return model, weights, cache_type
+
+
+def stated_config(name: str) -> Mapping[str, Any] | None:
+    """The configuration of a model that the library lacks: that of the file `name`, or that of our
+    table whose name `name` begins with. Raises UnknownSpeedError for a file that is none.
+    """
+    if name.endswith("config.json"):
+        return _config_in(name)
+    key, own = name.rpartition("/")[2].lower(), table("predict/data/models.toml")["models"]
+    beginnings = [each for each in own if key.startswith(each.lower())]
+    return own[max(beginnings, key=len)] if beginnings else None
+
+
+def borrowed(model: str) -> bool:
+    """Tell if the library lacks the architecture of `model` or its number of heads, so that plain
+    layers of about its sizes stand for it.
+    """
+    from aiconfigurator_core.sdk.common import ARCHITECTURE_TO_MODEL_FAMILY
+
+    config = stated_config(model)
+    if config is None:
+        return False
+    named, heads = config.get("architectures"), _shared_heads(config.get("text_config") or config)
+    return bool(heads & (heads - 1)) or (
+        bool(named) and named[0] not in ARCHITECTURE_TO_MODEL_FAMILY
+    )
+
+
+def _shared_heads(config: Mapping[str, Any]) -> int:
+    return config.get("num_key_value_heads") or config["num_attention_heads"]
+
+
+@cache
+def _config_in(path: str) -> Mapping[str, Any]:
+    needed = {"num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size"}
+    try:
+        config = json.loads(Path(path).read_text(encoding="utf-8"))
+        missing = sorted(needed - {*config, *(config.get("text_config") or ())})
+    except (OSError, ValueError, TypeError) as error:
+        raise UnknownSpeedError(
+            f"traffic.model: {path} is not a config.json ({error})",
+            "Copy it from the repository of the model",
+        ) from None
+    if missing:
+        raise UnknownSpeedError(
+            f"traffic.model: {path} lacks {', '.join(missing)}",
+            "Copy it from the repository of the model",
+        )
+    return config
 
 
 def _key(name: str) -> str:
@@ -164,7 +223,7 @@ class Kernels:
         from aiconfigurator_core.sdk.engine import EngineHandle
 
         # It would ask a hub for what it lacks, with the token of this shell.
-        utils._download_hf_json = self._not_in_library  # noqa: SLF001 - the library has no switch for it
+        utils._download_hf_json = self._stated  # noqa: SLF001 - the library has no switch for it
         # The library reads its tables of systems again for each model, in pure Python: half of the
         # time of a plan.
         fast = {
@@ -177,11 +236,31 @@ class Kernels:
             self.model, self.system, self.framework, **self._parallel, **self._quantized
         )
 
-    def _not_in_library(self, model: str, *_: object, **__: object) -> None:
-        raise UnknownSpeedError(
-            f"aiconfigurator {_version()} has no measured kernels for the layers of {model}",
-            MEASURE,
-        )
+    def _stated(self, model: str, filename: str, **_: object) -> dict[str, Any] | None:
+        """The file of a model that the library lacks: what else it would ask a hub for."""
+        config = stated_config(model)
+        if config is None:
+            raise UnknownSpeedError(
+                f"aiconfigurator {_version()} has no measured kernels for the layers of {model}",
+                MEASURE,
+            )
+        if filename != "config.json":
+            return None
+        defaults = {"max_position_embeddings": 131_072}
+        if not borrowed(model) and config.get("architectures"):
+            return {**defaults, **config}
+        plain = config.get("text_config") or config
+        kinds = {*(plain.get("layer_types") or ())} - {"full_attention"}
+        if kinds or any(plain.get(each) for each in _OTHER_LAYERS):
+            raise UnknownSpeedError(
+                f"aiconfigurator {_version()} does not know the layers of {model}, and they are"
+                " not of one kind",
+                MEASURE,
+            )
+        # Attention was measured for powers of two.
+        heads = 1 << (_shared_heads(plain).bit_length() - 1)
+        changed = {"architectures": [_PLAIN], "num_key_value_heads": heads}
+        return {**defaults, **plain, **changed}
 
     @property
     def basis(self) -> str:
@@ -268,27 +347,3 @@ def _listed(name: str, value: str) -> str:
 
 
 kernels = cache(Kernels)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Band:
-    """Relative errors that 90% of `comparisons` measurements kept; `exact` is False if none was on
-    this accelerator. `ttft` and `itl` are of means, those of a percentile have their own;
-    `capacity` is that of the largest throughput.
-    """
-
-    ttft: float
-    itl: float
-    capacity: float
-    percentile_ttft: float
-    percentile_itl: float
-    comparisons: int
-    exact: bool
-
-
-def band_of(framework: str, system: str, layers: str) -> Band:
-    """The band of models with `layers` ("dense" or "experts") under `framework` on `system`, of all
-    such models if too few comparisons were made there.
-    """
-    bands, name = table("predict/data/bands.toml")["bands"], f"{framework}-{system}-{layers}"
-    return Band(**bands.get(name, bands[layers]), exact=name in bands)

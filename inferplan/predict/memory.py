@@ -11,8 +11,14 @@ from typing import Any, Literal
 from inferplan.hardware.accelerators import lookup
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import bytes_of
-from inferplan.predict.library import MEASURE, Memory, UnknownSpeedError, base_of, library_model
-from inferplan.tables import table
+from inferplan.predict.library import (
+    MEASURE,
+    Memory,
+    UnknownSpeedError,
+    base_of,
+    library_model,
+    stated_config,
+)
 
 # The engine's own: context of the device, communication, graphs. vLLM 0.33 on one accelerator of a
 # small model takes 0.7 to 1.2 GiB besides weights and activations (its profile at the start).
@@ -28,12 +34,9 @@ _WITHOUT_CACHE = ("linear_attention", "mamba", "recurrent", "conv")
 @cache
 def config_of(model: str) -> Mapping[str, Any] | None:
     """The configuration with the layers of the published `model`; None for one that no table lists."""
-    own = table("predict/data/models.toml")["models"]
-    key = model.rpartition("/")[2].lower()
-    for name, row in own.items():
-        if key.startswith(name.lower()):
-            return row
     try:
+        if stated := stated_config(model):
+            return stated.get("text_config") or stated
         name, *_ = library_model(model)
     except UnknownSpeedError:
         base = base_of(model)

@@ -33,6 +33,16 @@ class Objective:
     percentile: int = 95
 
 
+def placed(model: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
+    """The facts of `model` with the whole path of the config.json that `traffic.model` names below
+    `root`.
+    """
+    fact = mapping(model, "traffic")
+    if not str(fact.get("model", "")).endswith("config.json"):
+        return model
+    return {**model, "traffic": {**fact, "model": str(root / fact["model"])}}
+
+
 def traffic_of(model: Mapping[str, Any], root: Path) -> tuple[Traffic, Trace | None]:
     """The traffic, and its trace. Of a trace plans judge the mean lengths, and the rate of its
     busiest five minutes.

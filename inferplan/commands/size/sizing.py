@@ -9,6 +9,7 @@ from inferplan.documents.errors import unknown
 from inferplan.errors import OperationError, RequestError
 from inferplan.kube.facts import read
 from inferplan.predict.sizing import Candidate, Places, candidates, gives_up
+from inferplan.predict.traffic import placed
 from inferplan.predict.words import seconds
 from inferplan.workspace.workspace import Workspace
 
@@ -62,7 +63,7 @@ def sized(workspace: Workspace, model: str) -> tuple[list[Candidate], list[str]]
 
 def _places(workspace: Workspace, model: str) -> Places:
     spec, subjects = workspace.settings.models[model], read(workspace.record().outputs) or {}
-    facts, places = subjects["model", model], {}
+    facts, places = placed(subjects["model", model], workspace.root), {}
     for name, pool in workspace.settings.node_pools.items():
         if (accelerator := pool.target(name).accelerator) is not None:
             batching = spec.batching(accelerator)

@@ -841,7 +841,7 @@ class Traffic(TypedDict):
     trace: NotRequired[str]
     """A file of recorded requests, below the project's folder: Mooncake's JSON lines or Azure's CSV (docs/prediction.md)."""
     model: NotRequired[str]
-    """The published model whose layers this model has, as Hugging Face names it. Default: the model that the path of the weights names."""
+    """The published model whose layers this model has, as Hugging Face names it, or its config.json below the project's folder. Default: the model that the path of the weights names."""
 
 
 class Slo(TypedDict):

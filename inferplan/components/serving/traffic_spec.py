@@ -45,12 +45,17 @@ class TrafficSpec(Spec):
     """
     model: (
         Annotated[
-            str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$", max_length=200)
+            str,
+            StringConstraints(
+                pattern=r"^([A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+|([A-Za-z0-9_.-]+/)*config\.json)$",
+                max_length=200,
+            ),
+            checked(_project_path),
         ]
         | None
     ) = None
-    """The published model whose layers this model has, as Hugging Face names it. Default: the model
-    that the path of the weights names.
+    """The published model whose layers this model has, as Hugging Face names it, or its config.json
+    below the project's folder. Default: the model that the path of the weights names.
     """
 
     @rule

@@ -16,9 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+from inferplan.predict.bands import Band, band_of
 from inferplan.predict.batches import Replica
 from inferplan.predict.forecast import replica_of
-from inferplan.predict.library import Band, UnknownSpeedError, band_of
+from inferplan.predict.library import UnknownSpeedError
 from inferplan.predict.memory import layers_of
 from inferplan.predict.traffic import Traffic
 from tests.unit.predict.bands import FEWEST, FIGURES, KEPT, Comparison, bands

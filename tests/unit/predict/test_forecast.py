@@ -109,7 +109,7 @@ def test_weights_that_do_not_fit_are_fatal_and_a_context_that_does_not_fit_is_a_
         (
             {"traffic": {"model": "meta-llama/Llama-3.1-80B"}},
             {},
-            "the published model with the same layers, or measure it",
+            "the published model with the same layers, or to its config.json",
         ),
         (
             {"batching": {"quantization": "awq"}},

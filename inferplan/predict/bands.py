@@ -1,0 +1,42 @@
+"""The errors of predictions, from comparisons with published measurements (docs/accuracy.md)."""
+
+from dataclasses import dataclass, replace
+
+from inferplan.tables import table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """Relative errors that 90% of `comparisons` measurements kept; `exact` is False if none was on
+    this accelerator. `ttft` and `itl` are of means, those of a percentile have their own;
+    `capacity` is that of the largest throughput.
+    """
+
+    ttft: float
+    itl: float
+    capacity: float
+    percentile_ttft: float
+    percentile_itl: float
+    comparisons: int
+    exact: bool
+
+
+def band_of(framework: str, system: str, layers: str) -> Band:
+    """The band of models with `layers` ("dense" or "experts") under `framework` on `system`, of all
+    such models if too few comparisons were made there.
+    """
+    bands, name = table("predict/data/bands.toml")["bands"], f"{framework}-{system}-{layers}"
+    return Band(**bands.get(name, bands[layers]), exact=name in bands)
+
+
+def twice(band: Band) -> Band:
+    """The band of layers that nothing was compared with."""
+    return replace(
+        band,
+        ttft=2 * band.ttft,
+        itl=2 * band.itl,
+        capacity=2 * band.capacity,
+        percentile_ttft=2 * band.percentile_ttft,
+        percentile_itl=2 * band.percentile_itl,
+        exact=False,
+    )

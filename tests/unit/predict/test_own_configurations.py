@@ -1,0 +1,107 @@
+"""Models that the library lacks have forecasts from our table or from a config.json of the project,
+without a network.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from tests.unit.predict.facts import library, model, stack
+from tests.unit.serving.models import vllm
+
+library()
+
+from inferplan.predict.forecast import Forecast, forecasts  # noqa: E402 - after the skip
+from inferplan.tables import table  # noqa: E402 - after the skip
+
+# As published for Qwen/Qwen3-14B.
+SIZES = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "num_hidden_layers": 40,
+    "hidden_size": 5120,
+    "num_attention_heads": 40,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "intermediate_size": 17408,
+    "vocab_size": 151936,
+    "max_position_embeddings": 40960,
+}
+OWN = "models/mine/config.json"
+
+
+def made(root: Path, name: str, accelerator: str = "nvidia-h100") -> Forecast:
+    [each] = forecasts(stack(model(traffic={"model": name}), accelerator=accelerator), root)
+    return each
+
+
+def of_file(root: Path, **changes: object) -> Forecast:
+    path = root / OWN
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(SIZES | changes))
+    return made(root, OWN)
+
+
+DENSE = [
+    pytest.param(name, marks=() if name in {"phi-4", "Qwen2.5-0.5B"} else pytest.mark.full)
+    for name, row in table("predict/data/models.toml")["models"].items()
+    if "intermediate_size" in row
+]
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_every_dense_model_of_the_table_has_a_forecast(name, monkeypatch):
+    asked: list[object] = []
+    monkeypatch.setattr(urllib.request, "urlopen", lambda request, **_: asked.append(request))
+    each = made(Path(), f"org/{name}")
+    assert each.source == "predicted", each.reason
+    assert each.fatal or each.speed is not None or (each.utilization or 0) > 1
+    assert asked == []
+
+
+def test_a_config_of_the_project_has_the_forecast_of_the_same_sizes_in_the_table(tmp_path):
+    own, listed = of_file(tmp_path), made(tmp_path, "Qwen/Qwen3-14B")
+    assert own.speed == listed.speed
+    assert own.speed is not None
+    assert own.band == listed.band
+    assert of_file(tmp_path / "deeper", num_hidden_layers=80).speed != own.speed
+
+
+def test_an_unknown_architecture_has_the_speed_of_plain_layers_and_twice_the_band(tmp_path):
+    plain = of_file(tmp_path / "plain", architectures=["LlamaForCausalLM"])
+    own = of_file(tmp_path / "own", architectures=["AcmeForCausalLM"])
+    assert own.speed == plain.speed
+    assert own.band is not None
+    assert plain.band is not None
+    assert own.band.ttft == 2 * plain.band.ttft
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"n_routed_experts": 64}, "are not of one kind"),
+        ({"layer_types": ["full_attention", "mamba"]}, "are not of one kind"),
+    ],
+)
+def test_layers_of_several_kinds_have_a_reason(tmp_path, changes, reason):
+    each = of_file(tmp_path, architectures=["AcmeForCausalLM"], **changes)
+    assert each.source == "unknown"
+    assert reason in each.reason
+
+
+def test_a_file_that_is_no_configuration_is_named(tmp_path):
+    assert "is not a config.json" in made(tmp_path, OWN).reason
+    (tmp_path / "config.json").write_text("{}")
+    each = made(tmp_path, "config.json")
+    assert "lacks hidden_size, num_attention_heads, num_hidden_layers, vocab_size" in each.reason
+
+
+@pytest.mark.parametrize("path", ["../config.json", "/etc/config.json"])
+def test_a_config_outside_of_the_project_is_an_error(path):
+    traffic = {"requestsPerSecond": 6, "inputTokens": 9, "outputTokens": 9, "model": path}
+    with pytest.raises(ValidationError, match="traffic"):
+        vllm(traffic=traffic)
