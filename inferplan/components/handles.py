@@ -4,7 +4,7 @@ existing resources too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -180,3 +180,9 @@ class GatewayRequirements:
 
     load_balancers: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def speaks_grpc(endpoints: Iterable[Endpoint]) -> bool:
+    return any(
+        protocol.kind == "kserve-v2-grpc" for each in endpoints for protocol in each.protocols
+    )

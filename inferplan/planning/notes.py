@@ -7,6 +7,7 @@ from datetime import date, timedelta
 
 from inferplan.components.gateway.consumer_spec import ConsumerSpec
 from inferplan.components.gateway.exposure_spec import route_notes
+from inferplan.components.handles import speaks_grpc
 from inferplan.components.stores import WeightsSpec
 from inferplan.images.catalogue import family_of
 from inferplan.images.floors import below_floor
@@ -17,7 +18,7 @@ from inferplan.pulumi_engine.recording import Recording
 from inferplan.stackfile.checks.capacity import nodes
 from inferplan.stackfile.stack import StackSettings
 from inferplan.workspace import keys
-from inferplan.workspace.contract import contract_of, speaks_grpc
+from inferplan.workspace.contract import contract_of
 from inferplan.workspace.declared import declared_keys
 from inferplan.workspace.project import stack_files
 from inferplan.workspace.simulated_nodes import CPU_NODES, needs_cpu_nodes, nodes_wanted

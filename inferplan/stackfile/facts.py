@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from inferplan.components.handles import Endpoint
+from inferplan.components.handles import Endpoint, speaks_grpc
 from inferplan.components.nodes.facts import pool_facts
 from inferplan.components.serving.facts import model_facts
 from inferplan.kube.facts import Facts, StackFacts, document
@@ -30,13 +30,8 @@ def _facts(
     )
     yield "cluster", spec.cluster.facts
     if spec.gateway is not None:
-        speaks_grpc = any(
-            protocol.kind == "kserve-v2-grpc" for each in endpoints for protocol in each.protocols
-        )
-        yield (
-            "gateway",
-            replace(spec.gateway.facts, serves_grpc=speaks_grpc and spec.gateway.carries_grpc),
-        )
+        serves_grpc = speaks_grpc(endpoints) and spec.gateway.carries_grpc
+        yield "gateway", replace(spec.gateway.facts, serves_grpc=serves_grpc)
     yield from ((name, each.facts) for name, each in spec.public_routes.items())
     yield from ((name, each.facts) for name, each in spec.consumers.items())
     for each in endpoints:

@@ -1,6 +1,6 @@
 """The endpoints of a stack, from its file alone."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from inferplan.components.gateway.exposure_spec import GATEWAY
@@ -8,7 +8,7 @@ from inferplan.components.gateway.keys import server_key_ref
 from inferplan.components.gateway.one_address import names_at_one_address
 from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.routes import model_url
-from inferplan.components.handles import Endpoint
+from inferplan.components.handles import Endpoint, speaks_grpc
 from inferplan.components.serving.spec import engine_of
 from inferplan.stackfile.stack import StackSettings
 
@@ -79,10 +79,4 @@ def _of_route(name: str, route: RouteSpec, backend: Endpoint) -> Endpoint:
         protocols=protocols,
         texts=(),
         routes=(),
-    )
-
-
-def speaks_grpc(endpoints: Iterable[Endpoint]) -> bool:
-    return any(
-        protocol.kind == "kserve-v2-grpc" for each in endpoints for protocol in each.protocols
     )

@@ -26,7 +26,7 @@ from inferplan.components.gateway.spec import (
     GatewaySpec,
     NginxGatewaySpec,
 )
-from inferplan.components.handles import Endpoint
+from inferplan.components.handles import Endpoint, speaks_grpc
 from inferplan.components.kubernetes import apps, autoscaling, core, meta, networking, policy
 from inferplan.components.metrics_ports import STATUS_PORT
 from inferplan.components.monitoring.observed import scrape_annotations
@@ -97,11 +97,7 @@ class Gateway(pulumi.ComponentResource):
         intent = {"spec": spec.intent(), **({"routes": routes} if routes else {})}
         super().__init__("inferplan:gateway:Gateway", name, intent, opts)
         child = pulumi.ResourceOptions(parent=self)
-        grpc = any(
-            protocol.kind == "kserve-v2-grpc"
-            for endpoint in endpoints
-            for protocol in endpoint.protocols
-        )
+        grpc = speaks_grpc(endpoints)
         metadata = meta.ObjectMetaArgsDict(
             name=name, namespace=namespace, labels=labels(COMPONENT, name)
         )

@@ -22,7 +22,7 @@ from inferplan.components.gateway.one_address import one_address_site
 from inferplan.components.gateway.route_spec import RouteSpec
 from inferplan.components.gateway.routes import SOCKET_KIND, serve_site
 from inferplan.components.gateway.spec import NginxGatewaySpec
-from inferplan.components.handles import Endpoint, EndpointProtocol
+from inferplan.components.handles import Endpoint, EndpointProtocol, speaks_grpc
 from inferplan.documents.templates import template
 from inferplan.kube.quantity import bytes_of
 
@@ -138,7 +138,7 @@ def _site(
         _fits(_MODEL, endpoint.model, f"models.{endpoint.model}")
     kinds = {protocol.kind for endpoint in ordered for protocol in endpoint.protocols}
     active = [route for route in routes.ROUTES if route.kind in kinds]
-    grpc = _GRPC in kinds
+    grpc = speaks_grpc(ordered)
     backends = sorted(_backends(ordered))
     callers = [(each.model, each.consumers) for each in ordered] + [
         (name, each.consumers) for name, each in public_routes.items()
