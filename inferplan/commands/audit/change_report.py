@@ -44,11 +44,14 @@ def change_report(
     """The report on `new` over `old`; violations are advice unless `policy` is "block", or
     "critical" and the rule is.
 
-    A rule of the pack that a kind of object broke in `old` too, and a rule that cannot be
+    Objects of `old` that the deployer leaves behind are not deleted, and take capacity. A rule of
+    the pack that a kind of object broke in `old` too, and a rule that cannot be
     evaluated, do not block the change.
     """
     machines = [each for each in nodes if each["kind"] == "Node"]
-    hidden = [[veiled(each.body, Secret) for each in side] for side in (old or (), new)]
+    left = {each.place for each in findings.details if each.code == "left"}
+    stays = [each for each in old or () if each.place in left]
+    hidden = [[veiled(each.body, Secret) for each in side] for side in (old or (), (*new, *stays))]
     before, after = (_recording(findings.stack, [*machines, *side]) for side in hidden)
     plan = make_plan(after, None if old is None else states_of(before))
     violations = _blocking(
