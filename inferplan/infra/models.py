@@ -80,17 +80,24 @@ class Models:
     def _program(self) -> pulumi.Resource:
         return preheat_program(self.namespace, self.settings.monitoring, opts=self.opts)
 
+    @cached_property
+    def _sides(self) -> Mapping[str, Mapping[str, ModelSpec]]:
+        """The servers of each model that clients call: its own, or both sides of a split model."""
+        sides: dict[str, dict[str, ModelSpec]] = {}
+        for part, side in self.settings.models.items():
+            sides.setdefault(side.whole(part), {})[part] = side
+        return sides
+
     def serve(
         self, name: str, spec: ModelSpec, endpoint: Endpoint
     ) -> ModelMount | ModelSource | None:
         """Declare the servers of model `name`, both sides if it is split, and its router."""
         peers: list[pulumi.Resource] = []
         seconds, sites = 0, {}
-        for part, side in self.settings.models.items():
-            if side.whole(part) == name:
-                sites[part] = site = self._site(part, side, peers)
-                seconds += budget(side, site.target, site.weights).rollout
-                engine_of(side).serve(part, self._scraped(side, endpoint), site, opts=self.opts)
+        for part, side in self._sides[name].items():
+            sites[part] = site = self._site(part, side, peers)
+            seconds += budget(side, site.target, site.weights).rollout
+            engine_of(side).serve(part, self._scraped(side, endpoint), site, opts=self.opts)
         if spec.routed_by is not None:
             routed = _routed(name, spec, sites[name], endpoint, seconds)
             Router(spec.routed_by, routed, opts=self.opts)
