@@ -84,7 +84,8 @@ class Pruner:
             each for each in entries if each.key.kind in CONTAINERS and each.key.name in self.kept
         ):
             self.journal.gone(each.key)
-        entries = [each for each in entries if each.key in self.journal.entries()]
+        recorded = self.journal.entries()
+        entries = [each for each in entries if each.key in recorded]
         self._entries = entries
         self._check_contents(entries)
         with ThreadPoolExecutor(self.workers, thread_name_prefix="delete") as pool:
@@ -148,11 +149,10 @@ class Pruner:
     def _own(self, container: Entry) -> set[Identity]:
         """The objects that this run deletes, and those of the stack of `container`."""
         stack = container.urn.split("::")[:2]
-        return {
-            identity_of(each)
-            for each in (*self._entries, *self.journal.entries().values())
-            if each in self._entries or each.urn.split("::")[:2] == stack
-        }
+        of_stack = (
+            each for each in self.journal.entries().values() if each.urn.split("::")[:2] == stack
+        )
+        return {identity_of(each) for each in (*self._entries, *of_stack)}
 
     def _delete(self, entry: Entry, reason: str) -> tuple[bool, float]:
         """Returns True if the object existed, and the seconds until it was gone."""
