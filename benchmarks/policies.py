@@ -28,7 +28,7 @@ from tests.policies.cases import changed
 
 RESOURCES = 300
 RESOURCE_RATIO, STACK_RATIO, START_RATIO = 16.0, 12.0, 1.3
-MIXED, GROWTH = (1_000, 10_000), 11.0
+MIXED, GROWTH, IMPORTS = (1_000, 10_000), 11.0, 12.0
 _REPEATS = 5
 _ASSEMBLY = """from pathlib import Path
 from inferplan.policies.dispatch import dispatchers
@@ -87,6 +87,7 @@ def figures() -> Iterator[Result]:
             (_start(_ASSEMBLY, compiled), _start("import pulumi_policy", compiled))
             for _ in range(_REPEATS)
         ]
+        sdk = min(_start("import pulumi", compiled) for _ in range(_REPEATS))
     yield at_most(
         "start of the pack relative to import pulumi_policy",
         median_ratio(*zip(*pairs, strict=True)),
@@ -94,12 +95,10 @@ def figures() -> Iterator[Result]:
     )
     for shared in (False, True):
         small, large = (_judged(base, size, shared=shared) for size in MIXED)
-        where = "one namespace" if shared else "namespaces of their own"
-        yield at_most(
-            f"check of {MIXED[1]} mixed resources in {where}, relative to {MIXED[0]}",
-            large / small,
-            GROWTH,
-        )
+        name = f"check of {MIXED[1]} mixed resources in "
+        name += "one namespace" if shared else "namespaces of their own"
+        yield at_most(f"{name}, relative to {MIXED[0]}", large / small, GROWTH)
+        yield at_most(f"{name}, relative to import pulumi", large / sdk, IMPORTS)
 
 
 def _judged(base: Recording, size: int, *, shared: bool) -> float:

@@ -1,5 +1,5 @@
 """Measures the CPU time and the peak memory of a report on a thousand resources, and on ten
-thousand that are all updated.
+thousand that are all updated, relative to reading the JSON and to importing Pulumi.
 """
 
 import json
@@ -16,7 +16,7 @@ from benchmarks.measuring import Result, at_most, median_ratio
 from tests.review_streams import step
 
 FORMS = ("markdown", "html", "json")
-MEMORY = 4.0
+MEMORY, IMPORTS = 4.0, 15.0
 LIMITS = (
     (1_000, 10, ("markdown",), 8.0),
     *((10_000, 1, (form,), 8.0) for form in FORMS),
@@ -118,9 +118,12 @@ def measure(path: Path, count: int, forms: Sequence[str]) -> tuple[float, float]
     """Seconds of CPU time, and peak MiB, of a report on the `count` resources in `path`; of reading
     its JSON if `forms` is empty.
     """
-    code = _CODE if forms else _JSON
+    return _costs(_CODE if forms else _JSON, str(path), str(count), *forms)
+
+
+def _costs(code: str, *arguments: str) -> tuple[float, float]:
     with subprocess.Popen(
-        [sys.executable, "-c", code, str(path), str(count), *forms], stdout=subprocess.DEVNULL
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.DEVNULL
     ) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -150,4 +153,8 @@ def figures() -> Iterator[Result]:
                 f" {', '.join(forms)}"
             )
             yield at_most(f"{name}, relative to json.loads of each line", time, most)
+            if len(forms) == 1 and change_each == 1:
+                imports = min(_costs("import pulumi")[0] for _ in range(3))
+                fastest = min(report[0] for report, _ in pairs)
+                yield at_most(f"{name}, relative to import pulumi", fastest / imports, IMPORTS)
             yield at_most(f"{name}, memory relative to the same", memory, MEMORY)
