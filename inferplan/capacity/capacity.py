@@ -1,7 +1,7 @@
 """Accelerators and memory of each pool: what its nodes offer and what the workloads on it request."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -88,17 +88,11 @@ def pools(resources: Iterable[Declared]) -> dict[str, PoolCapacity]:
     """Every pool among `resources`, by name."""
     everything = list(with_templates(resources))
     offers: dict[str, list[Offer]] = {}
-    adopted = (
-        (name, facts)
-        for (kind, name), facts in facts_in(everything).items()
-        if kind == "pool" and facts.get("adopted")
-    )
-    for offer in (
-        *map(_offer, everything),
-        *(_adopted_offer(name, facts) for name, facts in adopted),
-    ):
+    stated = {name: facts for (kind, name), facts in facts_in(everything).items() if kind == "pool"}
+    adopted = (_stated_offer(name, each) for name, each in stated.items() if each.get("adopted"))
+    for offer in (*map(_offer, everything), *adopted):
         if offer is not None:
-            offers.setdefault(offer.pool, []).append(offer)
+            offers.setdefault(offer.pool, []).append(_with_stated(offer, stated))
     sets = _by_pool(everything)
     if not any(each.accelerators for each in sets.get(NO_POOL, ())) and NO_POOL not in offers:
         # Pods without accelerators and without a pool run anywhere, so they form no pool.
@@ -141,8 +135,17 @@ def _capacity(pool: str, offers: list[Offer], sets: list[PodSet]) -> PoolCapacit
     )
 
 
-def _adopted_offer(pool: str, facts: dict[str, Any]) -> Offer:
-    nodes = number(facts.get("maxNodes"), 0)
+def _with_stated(offer: Offer, stated: Mapping[str, dict[str, Any]]) -> Offer:
+    """`offer` with the accelerators that the stack states: a node lists no devices of DRA drivers."""
+    if offer.accelerators or offer.pool not in stated:
+        return offer
+    devices = _stated_offer(offer.pool, stated[offer.pool], offer.nodes)
+    return replace(offer, resource=devices.resource, accelerators=devices.accelerators)
+
+
+def _stated_offer(pool: str, facts: dict[str, Any], nodes: int | None = None) -> Offer:
+    """What `nodes` nodes of a pool offer by the facts of the stack, all of them by default."""
+    nodes = number(facts.get("maxNodes"), 0) if nodes is None else nodes
     memory = (amount(facts.get("memoryBytes")) or _ZERO) * nodes / 2**30
     accelerators = number(facts.get("accelerators"), 0) * nodes
     return Offer(

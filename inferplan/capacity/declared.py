@@ -11,7 +11,7 @@ from typing import Any
 from inferplan.kube.facts import Subjects, read
 from inferplan.kube.field_owners import SCALER_BOUNDS
 from inferplan.kube.paths import mapping
-from inferplan.kube.pod_sets import PodSet, pod_sets, templates_of
+from inferplan.kube.pod_sets import PodSet, pod_sets
 from inferplan.kube.quantity import amount, number
 from inferplan.pulumi_engine.reading.events import STACK_TYPE, kind_of
 
@@ -73,7 +73,7 @@ def with_templates(resources: Iterable[Declared]) -> Iterator[Declared]:
     """Resources with NodePools as node groups, completed by the instance type and disk of their
     launch template, by the pool's label.
     """
-    everything = list(_with_node_pools(_with_ranges(_with_claims(resources))))
+    everything = list(_with_node_pools(_with_ranges(with_claims(resources))))
     templates = {
         tag: each.inputs
         for each in everything
@@ -108,7 +108,7 @@ def _disk_kind(disk: dict[str, Any]) -> str:
     return f"{kind} with {' and '.join(parts)}" if parts else kind
 
 
-def _with_claims(resources: Iterable[Declared]) -> Iterator[Declared]:
+def with_claims(resources: Iterable[Declared]) -> Iterator[Declared]:
     """`resources`, with the devices that their pods claim. A pod with a claim that others share too
     counts as one share.
     """
@@ -121,21 +121,16 @@ def _with_claims(resources: Iterable[Declared]) -> Iterator[Declared]:
         if each.type in _CLAIMS
     }
     for each in everything:
-        if not claimed or not each.pods:
+        if not claimed or not any(pods.claims for pods in each.pods):
             yield each
             continue
-        pairs = zip(each.pods, templates_of(each.type, each.inputs), strict=False)
-        yield replace(each, counted=tuple(_with_devices(pods, one, claimed) for pods, one in pairs))
+        yield replace(each, counted=tuple(_with_devices(pods, claimed) for pods in each.pods))
 
 
-def _with_devices(
-    pods: PodSet, template: dict[str, Any], claimed: dict[tuple[str, Any], dict[str, Any]]
-) -> PodSet:
-    references = _listed(mapping(template, "spec"), "resourceClaims")
+def _with_devices(pods: PodSet, claimed: dict[tuple[str, Any], dict[str, Any]]) -> PodSet:
     requests = [
         mapping(request, "exactly")
-        for reference in references
-        for key in reference.items()
+        for key in pods.claims
         for request in _listed(mapping(claimed.get(key), "devices"), "requests")
     ]
     if not requests:

@@ -38,6 +38,8 @@ class PodSet:
     per_replica: int = 1
     """Pods of this set in one replica of the workload."""
     labels: tuple[tuple[str, str], ...] = ()
+    claims: tuple[tuple[str, str], ...] = ()
+    """The claims of a pod for devices: the field that names each, and its name."""
 
     @property
     def highest(self) -> int:
@@ -80,6 +82,13 @@ def pod_sets(type_: str, urn: str, name: str, inputs: dict[str, Any]) -> Iterato
                 (key, value)
                 for key, value in sorted(mapping(template, "metadata", "labels").items())
                 if isinstance(value, str)
+            ),
+            claims=tuple(
+                (key, value)
+                for each in spec.get("resourceClaims") or ()
+                if isinstance(each, dict)
+                for key, value in each.items()
+                if key != "name" and isinstance(value, str)
             ),
         )
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferplan.capacity.capacity import PoolCapacity
+from inferplan.capacity.declared import with_claims
 from inferplan.documents.text import clean
 from inferplan.kube.paths import mapping
 from inferplan.kube.pod_sets import PodSet
 from inferplan.kube.quantity import number
+from inferplan.review.reading.declared import declared
 from inferplan.review.reading.preview import Preview, StepSummary
 
 IN_PLACE, SURGE, MIXED, RECREATE = "in place", "surge", "mixed", "recreate"
@@ -66,6 +68,10 @@ class _Workload:
 def rollouts(preview: Preview, after: Mapping[str, PoolCapacity]) -> tuple[Rollout, ...]:
     """Forecasts for the workloads whose pods change; `after` are the pools as they will be."""
     forecasts = []
+    were, will = (
+        {each.urn: each.pods for each in with_claims(declared(preview, side))}
+        for side in ("before", "after")
+    )
     for step in preview.changed:
         if (
             step.op not in ("update", "replace")
@@ -74,7 +80,8 @@ def rollouts(preview: Preview, after: Mapping[str, PoolCapacity]) -> tuple[Rollo
         ):
             continue
         if step.old and step.old.pods and step.new and step.new.pods:
-            old, new = _workload(step, step.old.pods), _workload(step, step.new.pods)
+            old = _workload(step, were.get(step.urn, step.old.pods))
+            new = _workload(step, will.get(step.urn, step.new.pods))
             forecasts.append(_forecast(step, old, new, after.get(new.pool)))
     return tuple(
         sorted(forecasts, key=lambda each: (not each.stuck, not each.has_downtime, each.name))

@@ -248,3 +248,38 @@ def test_devices_that_are_claimed_and_devices_that_are_asked_for_by_name_are_cou
         "spec.replicas",
         "spec.template.spec.containers",
     }
+
+
+def test_a_claim_whose_parameters_share_the_device_has_several_pods():
+    parameters = {"kind": "GpuConfig", "sharing": {"strategy": "MPS"}}
+    shared = {"requests": ["x"], "opaque": {"driver": "gpu.nvidia.com", "parameters": parameters}}
+    requests = [{"name": "x", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]
+    kind = "kubernetes:resource.k8s.io/v1:ResourceClaim"
+    pods = [
+        server(
+            name, replicas=2, pod={"resourceClaims": [{"name": "x", "resourceClaimName": "one"}]}
+        )
+        for name in "ab"
+    ]
+    rule = "stack-require-own-claims"
+    alone = thing(kind, "one", spec={"devices": {"requests": requests}})
+    assert {resource for _state, resource, _path in told(rule, alone, *pods)} == {
+        "Deployment/a",
+        "Deployment/b",
+    }
+    divided = thing(kind, "one", spec={"devices": {"requests": requests, "config": [shared]}})
+    assert told(rule, divided, *pods) == set()
+
+
+@pytest.mark.parametrize(("driver", "problems"), [("gpu.nvidia.com", 0), ("gaudi.intel.com", 1)])
+def test_only_claims_for_nvidia_need_a_writable_root(driver, problems):
+    request = {"name": "x", "exactly": {"deviceClassName": driver}}
+    claim = thing(
+        "kubernetes:resource.k8s.io/v1:ResourceClaimTemplate",
+        "one",
+        spec={"spec": {"devices": {"requests": [request]}}},
+    )
+    container = {"name": "c", "image": "i", "resources": {"claims": [{"name": "x"}]}}
+    claims = [{"name": "x", "resourceClaimTemplateName": "one"}]
+    claiming = server("a", pod={"resourceClaims": claims, "containers": [container]})
+    assert len(told("pod-require-read-only-root", claim, claiming)) == problems

@@ -278,6 +278,18 @@ def stack_require_own_claims(stack: Stack, _: Parameters) -> Violations:
                 if not claim.text():
                     continue
                 key = (pod.resource.namespace, claim.text())
-                if key in claims or copies_of(pod) > 1:
+                if (key in claims or copies_of(pod) > 1) and not _is_shared(stack, pod, claim):
                     yield violation(claim, "is shared by several pods")
                 claims.add(key)
+
+
+def _is_shared(stack: Stack, pod: PodTemplate, claim: Field) -> bool:
+    """True if the stack declares the claim with NVIDIA's parameters for sharing its device. Raises
+    FieldError.
+    """
+    declared = stack.named(claim.text(), pod.resource, "kubernetes:resource.k8s.io:ResourceClaim")
+    return any(
+        config.at("opaque", "parameters", "sharing", "strategy").text()
+        for each in declared
+        for config in each.at("spec", "devices", "config").each()
+    )

@@ -12,7 +12,8 @@ from inferplan.policies.engine.rule import (
     violations,
 )
 from inferplan.policies.subjects.device_plugins import inapplicable_rules
-from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
+from inferplan.policies.subjects.placement import demand_of
+from inferplan.policies.subjects.pods import PODS, Container, PodTemplate
 
 LABEL = "pod-security.kubernetes.io/"
 PROFILES = ("RuntimeDefault", "Localhost")
@@ -89,16 +90,25 @@ def _is_zero(field: Field) -> bool:
     return field.number() == 0
 
 
-@resource_rule(CONTAINERS)
-def pod_require_read_only_root(container: Container, _: Parameters) -> Violations:
-    # NVIDIA's container hook writes ld.so.cache into the root when it adds the driver's libraries
-    # (kserve config-llm-template, read 2026-11). A claim does not say whose devices it is for.
-    field = container.at("securityContext", "readOnlyRootFilesystem")
-    exempt = container.at("resources", "claims").has_items or any(
-        vendor == "nvidia" for vendor, _, _ in container.accelerators()
-    )
-    if field.flag() is not True and not exempt:
-        yield violation(field, "is not true")
+@stack_rule
+def pod_require_read_only_root(stack: Stack, _: Parameters) -> Violations:
+    for resource in stack:
+        with stack.unreadable:
+            for pod in resource.parts(PODS):
+                for container in pod.containers:
+                    with stack.unreadable:
+                        field = container.at("securityContext", "readOnlyRootFilesystem")
+                        if field.flag() is not True and not _has_nvidia(stack, pod, container):
+                            yield violation(field, "is not true")
+
+
+def _has_nvidia(stack: Stack, pod: PodTemplate, container: Container) -> bool:
+    """True if the container has NVIDIA's devices, whose hook writes ld.so.cache into the root when it
+    adds the driver's libraries (kserve config-llm-template, read 2026-11). Raises FieldError.
+    """
+    if any(vendor == "nvidia" for vendor, _, _ in container.accelerators()):
+        return True
+    return container.at("resources", "claims").has_items and "nvidia" in demand_of(stack, pod)
 
 
 @resource_rule(PODS)

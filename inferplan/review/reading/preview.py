@@ -37,7 +37,7 @@ _READ_WHOLE = re.compile(
     r"pulumi:providers:aws|.*:NodePool|kubernetes:core/v1:(Node|Service|ResourceQuota)|kubernetes:networking\.k8s\.io/v1:(Ingress|NetworkPolicy)"
     r"|kubernetes:(keda\.sh/v1alpha1:ScaledObject|autoscaling/v2:HorizontalPodAutoscaler)"
     r"|aws:ebs/volume:Volume|aws:eks/(nodeGroup:NodeGroup|cluster:Cluster)|aws:ec2/launchTemplate:LaunchTemplate|.*:NodeClass"
-    r"|aws:efs/backupPolicy:BackupPolicy"
+    r"|aws:efs/backupPolicy:BackupPolicy|kubernetes:resource\.k8s\.io/v1:ResourceClaim(Template)?"
 )
 _STRATEGIES = ("strategy", "updateStrategy", "upgradeStrategy", "rolloutStrategy")
 _REFERENCES = frozenset(

@@ -18,7 +18,7 @@ from inferplan.review.reading.declared import declared
 from inferplan.review.rendering.markdown import render
 from inferplan.review.report import make_report
 from inferplan.review.rollout import rollouts, share_of
-from tests.review_streams import document, preview, step
+from tests.review_streams import document, facts, preview, step
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
@@ -414,6 +414,34 @@ def test_surge_on_a_full_pool_is_stuck():
         ]
     )
     assert report.verdict.startswith("1 rollout will be stuck")
+
+
+def test_claimed_devices_count_in_a_rollout():
+    """A node of a DRA driver lists no accelerators: the stack states them."""
+    exactly = {"deviceClassName": "gpu.nvidia.com", "count": 2}
+    devices = {"requests": [{"name": "cards", "exactly": exactly}]}
+    template = {"metadata": {"name": "cards"}, "spec": {"spec": {"devices": devices}}}
+    claims = [{"name": "cards", "resourceClaimTemplateName": "cards"}]
+    sides = [model(replicas=2, surge=1, unavailable=0, image=image) for image in "ab"]
+    for side in sides:
+        pod = side["spec"]["template"]["spec"]
+        pod["resourceClaims"] = claims
+        del pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"]
+    rack = {"resource": "gpu.nvidia.com", "accelerators": 4, "minNodes": 1, "maxNodes": 1}
+    plain_node = node()
+    del plain_node["status"]["allocatable"]["nvidia.com/gpu"]
+    kind = "kubernetes:resource.k8s.io/v1:ResourceClaimTemplate"
+    shown = preview(
+        facts({"pool": {"l40s": rack}}, {"pool": {"l40s": rack}}),
+        step("same", "kubernetes:core/v1:Node", "a", plain_node, plain_node),
+        step("same", kind, "cards", template, template),
+        step("update", DEPLOYMENT, "m", *sides),
+    )
+    after = pools(declared(shown, "after"))
+    assert (after["l40s"].offered, after["l40s"].requested) == (4, 4)
+    (each,) = rollouts(shown, after)
+    assert (each.extra, each.resource) == (2, "gpu.nvidia.com")
+    assert "needs 2 free gpu.nvidia.com on l40s, 0 are" in each.stuck
 
 
 def test_recreate_and_replacement_stop_every_replica():
