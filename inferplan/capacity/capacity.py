@@ -144,7 +144,7 @@ def _with_stated(offer: Offer, stated: Mapping[str, dict[str, Any]]) -> Offer:
 
 
 def _stated_offer(pool: str, facts: dict[str, Any], nodes: int | None = None) -> Offer:
-    """What `nodes` nodes of a pool offer by the facts of the stack, all of them by default."""
+    """The devices and memory of `nodes` nodes of a pool, by default all, by the facts of the stack."""
     nodes = number(facts.get("maxNodes"), 0) if nodes is None else nodes
     memory = (amount(facts.get("memoryBytes")) or _ZERO) * nodes / 2**30
     accelerators = number(facts.get("accelerators"), 0) * nodes

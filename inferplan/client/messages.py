@@ -201,7 +201,9 @@ def denial_error(status: int, message: str, target: Target, who: Caller, stack: 
     remedy = _REMEDIES.get(key, _OTHERWISE).format(
         consumer=who.consumer, model=target.model, url=target.url, stack=stack
     )
-    return DenialError(status, f"{target.model} answers {status}: {message}. {remedy}")
+    return DenialError(
+        status, f"{target.model} answers {status}: {message.removesuffix('.')}. {remedy}"
+    )
 
 
 def _events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:

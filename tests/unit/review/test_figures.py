@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -424,7 +425,7 @@ def test_claimed_devices_count_in_a_rollout():
     claims = [{"name": "cards", "resourceClaimTemplateName": "cards"}]
     sides = [model(replicas=2, surge=1, unavailable=0, image=image) for image in "ab"]
     for side in sides:
-        pod = side["spec"]["template"]["spec"]
+        pod: dict[str, Any] = side["spec"]["template"]["spec"]
         pod["resourceClaims"] = claims
         del pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"]
     rack = {"resource": "gpu.nvidia.com", "accelerators": 4, "minNodes": 1, "maxNodes": 1}
