@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,18 @@ def test_fields_that_ray_ignores_are_named_with_those_that_it_has(ray_environmen
     assert "max_concurrent_queries is not a field of DeploymentSchema" in done.stdout
     assert "max_ongoing_requests" in done.stdout
     assert "ray_actor_options.num_cpu is not a field of RayActorOptionsSchema" in done.stdout
+
+
+def test_a_trial_starts_no_node_of_ray(ray_environment, tmp_path, monkeypatch):
+    # Ray would look for a cluster here before it starts a node, and fail.
+    row = ROWS["ray-auto-replicas"]
+    monkeypatch.setattr(ray_serve, "finished", partial(_without_cluster, ray_serve.finished))
+    findings = tried(ray_environment, spec_of(row), write_files(row, tmp_path))
+    assert {each.state for each in findings} == {"works"}
+
+
+def _without_cluster(run: Any, command: Any, environment: Any, *others: Any, **named: Any) -> Any:
+    return run(command, {**environment, "RAY_ADDRESS": "127.0.0.1:1"}, *others, **named)
 
 
 @pytest.mark.full

@@ -10,7 +10,9 @@ import json
 import os
 import sys
 import typing
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 
 def say(
@@ -96,6 +98,7 @@ def build(app: Any) -> None:
     """Import the application and merge the configuration into its deployments, as Ray's controller
     does.
     """
+    import ray
     from ray._common.utils import import_attr
     from ray.serve._private.api import call_user_app_builder_with_args_if_necessary
     from ray.serve._private.application_state import override_deployment_info
@@ -103,6 +106,8 @@ def build(app: Any) -> None:
     from ray.serve._private.deploy_utils import deploy_args_to_deployment_info, get_deploy_args
 
     os.environ.update((app.runtime_env or {}).get("env_vars", {}))
+    # Ray would start a node, which takes a minute on a busy computer, for the number of a job.
+    job = SimpleNamespace(get_job_id=lambda: "01000000")
     step = "import"
     try:
         loaded = call_user_app_builder_with_args_if_necessary(
@@ -110,17 +115,18 @@ def build(app: Any) -> None:
         )
         step = "build"
         built = build_app(loaded, name=app.name, make_deployment_handle=lambda *_: None)
-        infos = {
-            each.name: deploy_args_to_deployment_info(
-                **get_deploy_args(
-                    name=each.name,
-                    replica_config=each._replica_config,  # noqa: SLF001 - as the controller does
-                    deployment_config=each._deployment_config,  # noqa: SLF001 - as the controller does
+        with patch.object(ray, "get_runtime_context", return_value=job):
+            infos = {
+                each.name: deploy_args_to_deployment_info(
+                    **get_deploy_args(
+                        name=each.name,
+                        replica_config=each._replica_config,  # noqa: SLF001 - as the controller does
+                        deployment_config=each._deployment_config,  # noqa: SLF001 - as the controller does
+                    ),
+                    app_name=app.name,
                 )
-                | {"deployer_job_id": "01000000", "app_name": app.name}
-            )
-            for each in built.deployments
-        }
+                for each in built.deployments
+            }
         override_deployment_info(infos, app)
     except Exception as error:  # noqa: BLE001 - the code of an application raises anything
         missing = error.name or "" if isinstance(error, ImportError) else ""
