@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from inferplan.hardware.accelerators import vendors
 from inferplan.hardware.machines import ec2_devices
 from inferplan.kube.names import HUGEPAGES, MIG_PREFIX, RESOURCE_VENDORS, vendor_of
 from inferplan.kube.pod_templates import RAY_CLUSTERS
@@ -32,8 +33,6 @@ SIZES = (
     (("--pipeline-parallel-size", "-pp"),),
     (("--data-parallel-size-local", "-dpl"), ("--data-parallel-size", "-dp")),
 )
-# One device is one rank. A Neuron device has several cores, so it is not.
-VENDORS = ("nvidia", "habana", "amd")
 SHARED_MEMORY = ("/dev/shm", "/dev")  # noqa: S108 - where engines map it, not a place for files
 FOR_GAUDI = re.compile(r"habana|gaudi|(^|[-_/.:])hpu([-_/.:]|$)", re.IGNORECASE)
 
@@ -158,7 +157,8 @@ def accelerator_require_tensor_parallel_fit(pod: PodTemplate, _: Parameters) -> 
             for vendor, side, field in container.accelerators()
             if side == "limits"
         ]
-        accelerators = sum(count for vendor, count in limits if vendor in VENDORS)
+        # A device of the accelerator tables is one rank. A Neuron device has several cores.
+        accelerators = sum(count for vendor, count in limits if vendor in vendors())
         if (
             not accelerators
             or started_engine(container) != "vllm"
