@@ -173,6 +173,7 @@ class ModelFacts(Facts):
     traffic: Mapping[str, Any] = field(default_factory=dict)
     slo: Mapping[str, Any] = field(default_factory=dict)
     batching: Mapping[str, Any] = field(default_factory=dict)
+    router: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

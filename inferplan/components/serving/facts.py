@@ -19,7 +19,7 @@ _MEANINGS = {
     ),
     "code": re.compile(r"trustRemoteCode"),
     "": re.compile(
-        r"loraConsumers\..+|servedModelName|modelName|workerAutoscaling\.maxReplicas|applications\.[^.]+\.(env|routePrefix|modelId)"
+        r"loraConsumers\..+|servedModelName|modelName|workerAutoscaling\.maxReplicas|router\.(policy|replicas)|applications\.[^.]+\.(env|routePrefix|modelId)"
         r"|repository\.(store|path|revision|files|size|models)"
     ),
 }
@@ -56,6 +56,11 @@ def model_facts(
         ),
         slo={} if spec.slo is None else spec.slo.model_dump(mode="json", by_alias=True),
         batching=_batching(spec, target),
+        router=(
+            {}
+            if spec.routed_by is None
+            else {"policy": spec.routed_by.policy, "replicas": spec.routed_by.replicas}
+        ),
     )
     by_fact: dict[str, Any] = {name: {} for name in _MEANINGS}
     settings = _without_meaning(facts.settings, "", by_fact)

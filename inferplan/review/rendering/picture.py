@@ -137,7 +137,8 @@ def _box(
     place: tuple[float, float, float],
 ) -> Box:
     x, y, width = place
-    change = platform.change(kind, name)
+    # A router is a part of its model.
+    change = platform.change("model" if kind == "router" else kind, name)
     texts = [each for each in (*lines, platform.notes.get(f"{kind} {name}")) if each]
     return Box(
         key=f"{kind} {name}",
@@ -203,7 +204,12 @@ def _gateway(picture: Picture, platform: Platform, x: float, y: float, width: fl
         ("route", name, [f"{share:g}% {model}" for model, share in facts.get("shares", {}).items()])
         for name, facts in platform.of_kind("route")
     )
-    return _column(picture, platform, (*gateways, *routes), (x, y, width))
+    routers = (
+        ("router", name, [f"{router['policy']}, {plural(router['replicas'], 'replica')}"])
+        for name, facts in platform.of_kind("model")
+        if (router := facts.get("router"))
+    )
+    return _column(picture, platform, (*gateways, *routes, *routers), (x, y, width))
 
 
 def _between(facts: Mapping[str, Any], least: str, most: str, noun: str) -> str:
@@ -322,6 +328,7 @@ def _lines(picture: Picture, platform: Platform) -> Iterator[Line]:
                 yield from _line(boxes, target, f"model {model}", platform.change("route", name))
     for name, facts in platform.of_kind("model"):
         places = [(facts.get("weights") or {}).get("store"), facts.get("preheat", {}).get("into")]
+        yield from _line(boxes, f"router {name}", f"model {name}", platform.change("model", name))
         for store in dict.fromkeys(each for each in places if each):
             change = platform.change("model", name)
             yield from _line(boxes, f"model {name}", f"store {store}", "same" if change == "changed" else change)  # fmt: skip

@@ -48,6 +48,17 @@ def test_the_picture_of_the_docs_is_that_of_the_example():
     assert (ROOT / "docs/images/platform.svg").read_text() == as_file("inferplan/prod", {}, shown)
 
 
+def test_a_router_has_a_box_with_a_line_to_its_model():
+    model = {"engine": "vllm", "pool": "l4", "replicas": 2, "consumers": ["chat"]}
+    routed = {"router": {"policy": "prefix_hash", "replicas": 2}}
+    platform = {("consumer", "chat"): {}, ("pool", "l4"): {"minNodes": 1}, ("model", "m"): model}
+    plain = as_file("a", {}, platform)
+    assert "router" not in plain
+    text = as_file("a", {}, platform | {("model", "m"): model | routed})
+    assert "router m; prefix_hash, 2 replicas" in text
+    assert text.count("<path") == plain.count("<path") + 1
+
+
 def test_a_comparison_marks_what_differs(tmp_path):
     earlier = tmp_path / "earlier.json"
     assert run("plan", "prod", "--save", str(earlier)) == 0
