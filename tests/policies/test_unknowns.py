@@ -283,3 +283,22 @@ def test_only_claims_for_nvidia_need_a_writable_root(driver, problems):
     claims = [{"name": "x", "resourceClaimTemplateName": "one"}]
     claiming = server("a", pod={"resourceClaims": claims, "containers": [container]})
     assert len(told("pod-require-read-only-root", claim, claiming)) == problems
+
+
+@pytest.mark.parametrize(("devices", "problems"), [(2, 0), (4, 1)])
+def test_claimed_devices_are_as_many_as_the_ranks_of_the_engine(devices, problems):
+    request = {"name": "x", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": devices}}
+    claim = thing(
+        "kubernetes:resource.k8s.io/v1:ResourceClaimTemplate",
+        "one",
+        spec={"spec": {"devices": {"requests": [request]}}},
+    )
+    container = {
+        "name": "c",
+        "image": "docker.io/vllm/vllm-openai:v1",
+        "command": ["vllm", "serve", "m", "--tensor-parallel-size=2"],
+        "resources": {"claims": [{"name": "x"}]},
+    }
+    claims = [{"name": "x", "resourceClaimTemplateName": "one"}]
+    claiming = server("a", pod={"resourceClaims": claims, "containers": [container]})
+    assert len(told("accelerator-require-tensor-parallel-fit", claim, claiming)) == problems

@@ -17,7 +17,7 @@ from inferplan.policies.engine.rule import (
     violation,
     violations,
 )
-from inferplan.policies.subjects.placement import UNLIMITED, eks_accelerators
+from inferplan.policies.subjects.placement import UNLIMITED, demand_of, eks_accelerators
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
 from inferplan.policies.subjects.serving import row_of, started_engine
 from inferplan.policies.subjects.workloads import copies_of, group_size_of, pods_of
@@ -149,14 +149,25 @@ def accelerator_require_request_equals_limit(container: Container, _: Parameters
             yield violation(field, "differs from the limit")
 
 
-@resource_rule(PODS)
-def accelerator_require_tensor_parallel_fit(pod: PodTemplate, _: Parameters) -> Violations:
+@stack_rule
+def accelerator_require_tensor_parallel_fit(stack: Stack, _: Parameters) -> Violations:
+    for resource in stack:
+        with stack.unreadable:
+            for pod in resource.parts(PODS):
+                with stack.unreadable:
+                    yield from _sizes_without_fit(stack, pod)
+
+
+def _sizes_without_fit(stack: Stack, pod: PodTemplate) -> Violations:
     for container in pod.containers:
         limits = [
             (vendor, field.quantity() or 0)
             for vendor, side, field in container.accelerators()
             if side == "limits"
         ]
+        if container.at("resources", "claims").has_items:
+            claimed = demand_of(stack, pod)
+            limits += [(each, claimed[each] - pod.demand.get(each, 0)) for each in claimed]
         # A device of the accelerator tables is one rank. A Neuron device has several cores.
         accelerators = sum(count for vendor, count in limits if vendor in vendors())
         if (
