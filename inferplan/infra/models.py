@@ -23,7 +23,7 @@ from inferplan.components.preheat.preheat_job import PreheatJob, preheat_program
 from inferplan.components.preheat.spec import PreheatSpec, artifact_job
 from inferplan.components.queue.spec import queue_labels
 from inferplan.components.router.router import RoutedModel, Router
-from inferplan.components.serving.claims import claimed, shared_claim, shared_devices
+from inferplan.components.serving.claims import claim_name, claimed, shared_devices
 from inferplan.components.serving.demand import accelerators_by_pool
 from inferplan.components.serving.engine import Site, TraceSink
 from inferplan.components.serving.first_request import Part, first_request
@@ -64,14 +64,15 @@ class Models:
         places = shared_devices(self.settings.models, self.targets)
         claims = {}
         for pool, index in sorted({*places.values()}):
+            claim = claimed(self.targets[pool], 1) or {}
             claims[pool, index] = resource.ResourceClaim(
-                called := shared_claim(pool, index),
+                called := claim_name(f"{pool}-shared-{index}", claim),
                 metadata={
                     "name": called,
                     "namespace": self.namespace,
                     "labels": labels("devices", pool),
                 },
-                spec=cast("resource.ResourceClaimSpecArgsDict", claimed(self.targets[pool], 1)),
+                spec=cast("resource.ResourceClaimSpecArgsDict", claim),
                 opts=self.opts,
             ).metadata["name"]
         return {name: claims[place] for name, place in places.items()}

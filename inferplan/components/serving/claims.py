@@ -82,9 +82,11 @@ def most_sharers(model: PlacedModel) -> int:
     return model.most_accelerators + (model.rollout == "surge")
 
 
-def shared_claim(pool: str, index: int) -> str:
-    """Return the name of the ResourceClaim of a shared device."""
-    return f"{pool}-shared-{index}"
+def claim_name(owner: str, claim: Mapping[str, Any]) -> str:
+    """Return the name of a claim or a template of claims. Neither can be changed, so the name
+    depends on the content, and old pods keep theirs.
+    """
+    return bounded(owner, content_key(json.dumps(claim, sort_keys=True)))
 
 
 def _expressions(accelerator: Accelerator) -> Iterator[str]:
@@ -104,13 +106,6 @@ def _expressions(accelerator: Accelerator) -> Iterator[str]:
         least = f"quantity('{reported // 2**20}Mi')"
         memory = f"device.capacity['{offer.driver}'].memory"
         yield f"{memory}.compareTo({least}) >= 0"
-
-
-def template_name(name: str, claim: Mapping[str, Any]) -> str:
-    """Return the name of the ResourceClaimTemplate of model `name`. A template cannot be
-    changed, so its name depends on its content, and old pods keep their template.
-    """
-    return bounded(f"{name}-devices", content_key(json.dumps(claim, sort_keys=True)))
 
 
 def pod_claims(

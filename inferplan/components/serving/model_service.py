@@ -16,7 +16,7 @@ from inferplan.components.naming import bounded, content_key, selector
 from inferplan.components.network import pods, server_edges, store_edges, tcp
 from inferplan.components.network import policy as network_policy
 from inferplan.components.serving import groups, server_container, workload
-from inferplan.components.serving.claims import claimed, pod_claims, template_name
+from inferplan.components.serving.claims import claim_name, claimed, pod_claims
 from inferplan.components.serving.engine import Site
 from inferplan.components.serving.hardware import missing_libraries
 from inferplan.components.serving.model_parts import PodModel, StoredModel
@@ -158,7 +158,7 @@ def _claim_template(
     claim = claimed(site.target, spec.accelerators_per_pod)
     if claim is None or site.shared_claim is not None:
         return None
-    called = template_name(name, claim)
+    called = claim_name(f"{name}-devices", claim)
     template = resource.ResourceClaimTemplate(
         called,
         metadata=object_meta(name, site, called=called),

@@ -138,7 +138,8 @@ def test_models_share_a_device_by_one_claim():
     recording = planned(**{**parts, "nodePools": pools, "models": models})
     assert not recording.of_type("kubernetes:resource.k8s.io/v1:ResourceClaimTemplate")
     claims = recording.of_type("kubernetes:resource.k8s.io/v1:ResourceClaim")
-    assert [each.name for each in claims] == ["l4-shared-0", "l4-shared-1"]
+    first, second = [each.name for each in claims]
+    assert (first[:12], second[:12]) == ("l4-shared-0-", "l4-shared-1-")
     [config] = claims[0].inputs["spec"]["devices"]["config"]
     # A quarter of the threads, and of the 22,888 MiB of an L4.
     assert config["opaque"] == {
@@ -161,8 +162,8 @@ def test_models_share_a_device_by_one_claim():
         if each.name in models
     }
     assert used == {
-        name: [{"name": "accelerators", "resourceClaimName": f"l4-shared-{index}"}]
-        for name, index in (("a", 0), ("b", 1), ("c", 0))
+        name: [{"name": "accelerators", "resourceClaimName": claim}]
+        for name, claim in (("a", first), ("b", second), ("c", first))
     }
     [quota] = recording.of_type("kubernetes:core/v1:ResourceQuota")
     assert quota.inputs["spec"]["hard"][f"{CLASS}.deviceclass.resource.k8s.io/devices"] == "4"
