@@ -83,7 +83,7 @@ def read_speed(stack: str, before: Subjects, after: Subjects) -> SpeedReview:
 
 def incident_at(path: Path, shown: str) -> Incident:
     """The incident in the file `path`. Raises RequestError for a file with errors."""
-    from inferplan.predict.library import UnknownSpeedError
+    from inferplan.predict.configurations import UnknownSpeedError
 
     try:
         from inferplan.predict.incidents import read_incident
@@ -106,7 +106,7 @@ def outcome_of(
     none. With `least` it is the outcome at the lowest throughput within the prediction error, with
     `beginning` that of a router that chooses replicas by that many tokens.
     """
-    from inferplan.predict.library import UnknownSpeedError
+    from inferplan.predict.configurations import UnknownSpeedError
 
     facts = subjects.get(("model", model), {})
     if not facts.get("traffic"):

@@ -2,7 +2,8 @@
 with what to install.
 """
 
-from inferplan.predict.library import INSTALL, UnknownSpeedError
+from inferplan.predict.configurations import UnknownSpeedError
+from inferplan.predict.library import INSTALL
 
 try:
     import numpy as np

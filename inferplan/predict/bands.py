@@ -29,6 +29,14 @@ def band_of(framework: str, system: str, layers: str) -> Band:
     return Band(**bands.get(name, bands[layers]), exact=name in bands)
 
 
+def share_of(framework: str, system: str, model: str) -> float:
+    """The time of a step of `model` that gives tokens, as a share of the sum of its kernels, by load
+    tests of it with the same engine and accelerator; 1 without them.
+    """
+    shares = table("predict/data/bands.toml").get("shares", {})
+    return shares.get(f"{framework}-{system}-{model}", 1.0)
+
+
 def twice(band: Band) -> Band:
     """The band of layers that nothing was compared with."""
     return replace(

@@ -24,9 +24,10 @@ tests/unit/predict/measurements.csv.
 """
 _BUSIEST = 0.98
 """The largest share of the time that prompts take in a formula that divides by the rest."""
-OVERHEAD = 0.020
-"""Seconds of a request outside of the engine's steps: HTTP, tokenizer, scheduler. Fitted to load
-tests with 4 clients.
+_OVERHEAD, _TOGETHER = 0.008, 0.012
+"""Seconds of a request outside of the engine's steps (HTTP, tokenizer, scheduler), and how many more
+it takes where several accelerators work together: their processes wait for the scheduler and for
+one another. Fitted to load tests with at most 8 clients.
 """
 
 
@@ -54,6 +55,10 @@ class Replica:
     answer: int
     slots: int
     tokens_per_step: int
+
+    @property
+    def overhead(self) -> float:
+        return _OVERHEAD + (_TOGETHER if self.steps.accelerators > 1 else 0.0)
 
     def decode(self, running: float) -> float:
         """Seconds of a step that only decodes, between whole batches by interpolation."""
@@ -120,9 +125,9 @@ class Replica:
             queue = min(occupied * load / (2 * (1 - load)), burst)
             first = prefill + step + queue + burst / requests
             itl = self._token(running, rate * share)
-            hold = OVERHEAD + first + max(self.answer - 1, 0) * itl
+            hold = self.overhead + first + max(self.answer - 1, 0) * itl
             rate = (rate + running / hold) / 2
-            ttft = OVERHEAD + first + (clients - running) / rate
+            ttft = self.overhead + first + (clients - running) / rate
         return Speed(ttft=ttft, itl=itl, running=running, rate=rate)
 
     def at(self, rate: float, percentile: int) -> Speed | None:
@@ -151,7 +156,7 @@ class Replica:
             percentile,
         )
         return Speed(
-            ttft=OVERHEAD + prefill + wait,
+            ttft=self.overhead + prefill + wait,
             itl=self._token(crowded, rate),
             running=running,
             rate=rate,

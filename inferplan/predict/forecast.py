@@ -16,7 +16,8 @@ from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import bytes_of
 from inferplan.predict.bands import Band, band_of, twice
 from inferplan.predict.batches import Replica, Speed
-from inferplan.predict.library import MEASURE, Memory, UnknownSpeedError, borrowed, kernels
+from inferplan.predict.configurations import UnknownSpeedError
+from inferplan.predict.library import MEASURE, Memory, borrowed, kernels
 from inferplan.predict.memory import (
     cache_of,
     layers_of,

@@ -12,8 +12,8 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.kube.paths import mapping
 from inferplan.predict.arrays import np
+from inferplan.predict.configurations import UnknownSpeedError
 from inferplan.predict.forecast import error_band, replica_of
-from inferplan.predict.library import UnknownSpeedError
 from inferplan.predict.prefixes import Choice
 from inferplan.predict.profiles import first_problem
 from inferplan.predict.simulation import SIGNALS, Event, Number, Outcome, Part, Simulation, rule_of

@@ -2,7 +2,6 @@
 kernels measured on real accelerators.
 """
 
-import json
 import logging
 import re
 from collections.abc import Mapping
@@ -11,12 +10,13 @@ from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from importlib.util import find_spec
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import yaml
 
+from inferplan.predict import bands
+from inferplan.predict.configurations import UnknownSpeedError, stated_config
 from inferplan.tables import table
 
 _PACKAGE = "aiconfigurator-core"
@@ -38,17 +38,11 @@ _OTHER_LAYERS = (
     *("num_experts", "num_local_experts", "n_routed_experts", "kv_lora_rank", "block_configs"),
     *("hybrid_override_pattern", "layers_block_type"),
 )
+# Tokens of a sequence for which layers of windows are full.
+_LONG = 4096
 # Activations of a token in widths of the model, by the largest tensor parallel size: the library's
 # default for dense models.
 _ACTIVATIONS = ((1, 10), (2, 6), (64, 5))
-
-
-class UnknownSpeedError(Exception):
-    """Nothing measured answers the question; `remedy` says what would."""
-
-    def __init__(self, reason: str, remedy: str = "") -> None:
-        super().__init__(f"{reason}. {remedy}" if remedy else reason)
-        self.reason = reason
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,17 +104,6 @@ def library_model(name: str) -> tuple[str, str | None, str | None]:
     return model, weights, cache_type
 
 
-def stated_config(name: str) -> Mapping[str, Any] | None:
-    """The configuration of a model that the library lacks: that of the file `name`, or that of our
-    table whose name `name` begins with. Raises UnknownSpeedError for a file that is none.
-    """
-    if name.endswith("config.json"):
-        return _config_in(name)
-    key, own = name.rpartition("/")[2].lower(), table("predict/data/models.toml")["models"]
-    beginnings = [each for each in own if key.startswith(each.lower())]
-    return own[max(beginnings, key=len)] if beginnings else None
-
-
 def borrowed(model: str) -> bool:
     """Tell if the library lacks the architecture of `model` or its number of heads, so that plain
     layers of about its sizes stand for it.
@@ -138,25 +121,6 @@ def borrowed(model: str) -> bool:
 
 def _shared_heads(config: Mapping[str, Any]) -> int:
     return config.get("num_key_value_heads") or config["num_attention_heads"]
-
-
-@cache
-def _config_in(path: str) -> Mapping[str, Any]:
-    needed = {"num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size"}
-    try:
-        config = json.loads(Path(path).read_text(encoding="utf-8"))
-        missing = sorted(needed - {*config, *(config.get("text_config") or ())})
-    except (OSError, ValueError, TypeError) as error:
-        raise UnknownSpeedError(
-            f"traffic.model: {path} is not a config.json ({error})",
-            "Copy it from the repository of the model",
-        ) from None
-    if missing:
-        raise UnknownSpeedError(
-            f"traffic.model: {path} lacks {', '.join(missing)}",
-            "Copy it from the repository of the model",
-        )
-    return config
 
 
 def _key(name: str) -> str:
@@ -205,12 +169,18 @@ class Kernels:
             name: None if value is None else _listed(name, value)
             for name, value in (
                 ("gemm_quant_mode", quantization or weights),
+                ("moe_quant_mode", quantization if quantization == "fp8" else None),
                 ("kvcache_quant_mode", cache_type or cached),
             )
         }
         self._outside = float(tables()["outsideKernels"].get(framework, 0.0))
+        self._share = bands.share_of(self.framework, self.system, self.model)
         self._seconds = cache(self._measured)
         self._handle = self._call(self._compile)
+
+    @property
+    def accelerators(self) -> int:
+        return self._parallel["tp_size"] * self._parallel["pp_size"]
 
     @property
     def answer_held(self) -> float:
@@ -273,11 +243,15 @@ class Kernels:
         """The step that reads `new` tokens of a prompt while `batch` requests get a token each."""
         if not batch:
             return self._seconds("predict_prefill_latency", 1, new + cached, cached)
-        return self._seconds("mixed_step_latency", new, batch, context, answer, cached)
+        both = self._seconds("mixed_step_latency", new, batch, context, answer, cached)
+        if self._share == 1:
+            return both
+        alone = self._seconds("decode_step_latency", batch, context, answer)
+        return max(both - (1 - self._share) * alone, self._share * both)
 
     def decode(self, batch: int, context: int, answer: int) -> float:
         """The step that gives each of `batch` requests one token."""
-        return self._seconds("decode_step_latency", batch, context, answer)
+        return self._share * self._seconds("decode_step_latency", batch, context, answer)
 
     def _measured(self, method: str, *arguments: int) -> float:
         milliseconds = self._call(getattr(self._handle, method), *arguments)
@@ -308,6 +282,7 @@ class Kernels:
             count: amount for count, amount in spec["misc"]["nccl_mem"].items() if count <= size
         }
         factor = next(each for limit, each in _ACTIVATIONS if size <= limit)
+        cached = model.get_kvcache_bytes_per_sequence
         width = model._num_heads * model._head_size  # noqa: SLF001 - the library has no other name for it
         return Memory(
             weights=sum(each.get_weights() for each in model.context_ops)
@@ -316,7 +291,8 @@ class Kernels:
             + links[max(links)]
             + 2 * tokens_per_step * width * factor,
             capacity=spec["gpu"]["mem_capacity"],
-            per_token=model.get_kvcache_bytes_per_sequence(1),
+            # Layers of linear attention and of windows keep no more for a longer sequence.
+            per_token=(cached(_LONG + 1) - cached(1)) / _LONG,
         )
 
     def _call(self, function: Any, *arguments: Any) -> Any:

@@ -11,14 +11,8 @@ from typing import Any, Literal
 from inferplan.hardware.accelerators import lookup
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import bytes_of
-from inferplan.predict.library import (
-    MEASURE,
-    Memory,
-    UnknownSpeedError,
-    base_of,
-    library_model,
-    stated_config,
-)
+from inferplan.predict.configurations import UnknownSpeedError, stated_config
+from inferplan.predict.library import MEASURE, Memory, base_of, library_model
 
 # The engine's own: context of the device, communication, graphs. vLLM 0.33 on one accelerator of a
 # small model takes 0.7 to 1.2 GiB besides weights and activations (its profile at the start).

@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.kube.paths import dotted, mapping
 from inferplan.predict.batches import Speed
-from inferplan.predict.library import UnknownSpeedError
+from inferplan.predict.configurations import UnknownSpeedError
 
 FORMAT = "inferplan-profile/1"
 _LENGTHS = 0.25

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from inferplan.predict.arrays import np
-from inferplan.predict.batches import OVERHEAD, Replica
+from inferplan.predict.batches import Replica
 from inferplan.predict.prefixes import Choice, PrefixCache
 from inferplan.predict.traces import BLOCK, Trace
 
@@ -167,6 +167,7 @@ class Simulation:
         # Times of prompts grow with their length; the attention's square shows only far above the
         # mean.
         self.prefills: list[float] = (middle * new / (replica.prompt - replica.cached)).tolist()
+        self.overhead = replica.overhead
         self.ttft, self.itl = (each or math.inf for each in limits)
         # The latency of tokens has its own band, so slower prompts do not count against it.
         self.slower = slower
@@ -248,7 +249,7 @@ class Simulation:
         step = alone / (1 - min(best.load, 0.95))
         heapq.heappush(best.done, first + step * (answer - 1))
         judged = alone / (1 - min(best.load / self.slower, 0.95))
-        self.firsts.append(first + alone + OVERHEAD - now)
+        self.firsts.append(first + alone + self.overhead - now)
         if self.firsts[-1] > self.ttft or judged > self.itl:
             self.late += 1
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from inferplan.predict.arrays import np
-from inferplan.predict.library import UnknownSpeedError
+from inferplan.predict.configurations import UnknownSpeedError
 
 _HOLE_SECONDS = 3600
 _WINDOW = 300

@@ -6,11 +6,16 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 FEWEST = 5
 """Comparisons on one accelerator below which the band is that of all accelerators."""
+MANY = 4
+"""Models above which a group stands for one more model by itself."""
 KEPT = 0.9
 """The share of the comparisons that a band holds."""
+CLEAR = 0.1
+"""Differences of a step from its kernels below which it has no share of its own."""
 LAYERS = ("dense", "experts")
 FIGURES = ("ttft", "itl", "capacity", "percentile_ttft", "percentile_itl")
 
@@ -27,7 +32,23 @@ class Comparison:
     system: str = ""
     layers: str = ""
     kernels: str = ""
+    model: str = ""
     unknown: str = ""
+
+
+def shares(found: Sequence[Comparison]) -> dict[str, float]:
+    """The times of steps as a share of the sum of their kernels, of each model with an engine on an
+    accelerator, where load tests without a remark are enough and say so clearly. `found` are
+    comparisons without such shares.
+    """
+    groups: dict[str, list[float]] = defaultdict(list)
+    for each in found:
+        if "itl" in each.errors and not each.row["remark"]:
+            groups[f"{each.framework}-{each.system}-{each.model}"].append(1 + each.errors["itl"])
+    written = {
+        name: round(1 / median(ratios), 2) for name, ratios in groups.items() if len(ratios) >= 3
+    }
+    return {name: share for name, share in sorted(written.items()) if abs(share - 1) > CLEAR}
 
 
 def bands(found: Sequence[Comparison]) -> dict[str, dict[str, float]]:
@@ -68,19 +89,19 @@ def _enough(group: Sequence[Comparison], models: int = 1) -> bool:
 
 def _widest(figure: str, *groups: Sequence[Comparison]) -> float:
     """The error of the first group with enough comparisons, else of the last: that of a further
-    comparison, or of the worst model, whichever is larger.
+    comparison, and in a group of its own that of the worst model, if that is larger.
     """
     having = [[each for each in group if figure in each.errors] for group in groups]
     chosen = next(filter(_enough, having), having[-1])
     errors: dict[str, list[float]] = defaultdict(list)
     for each in chosen:
         errors[each.row["model"]].append(abs(each.errors[figure]))
-    count = len(chosen)
-    return max(
-        # One more comparison that is drawn as these were (conformal prediction).
-        _nth([each for own in errors.values() for each in own], math.ceil(KEPT * (count + 1))),
-        *(_nth(own, math.ceil(KEPT * len(own))) for own in errors.values()),
-    )
+    # One more comparison that is drawn as these were (conformal prediction).
+    every = [each for own in errors.values() for each in own]
+    further = _nth(every, math.ceil(KEPT * (len(every) + 1)))
+    if chosen is not having[0] or len(errors) > MANY:
+        return further
+    return max(further, *(_nth(own, math.ceil(KEPT * len(own))) for own in errors.values()))
 
 
 def _nth(errors: Sequence[float], place: int) -> float:

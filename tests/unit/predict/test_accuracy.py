@@ -20,6 +20,7 @@ from tests.unit.predict.accuracy import (  # noqa: E402 - after the skip
     PAGE,
     bands_text,
     compared,
+    fitted_shares,
     held,
     page_text,
     unsafe,
@@ -27,7 +28,7 @@ from tests.unit.predict.accuracy import (  # noqa: E402 - after the skip
 
 _WRITE = "run python -m tests.unit.predict.accuracy"
 # The median errors, without a sign, of rows that were not used for fitting.
-_GOALS = {"itl": 0.15, "capacity": 0.10, "percentile_ttft": 0.30, "percentile_itl": 0.15}
+_GOALS = {"itl": 0.15, "capacity": 0.10, "ttft": 0.30}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def test_the_page_and_the_bands_are_those_of_the_measurements(apart):
         each.row["link"].startswith("https://") or re.search(r" [0-9]+\.[0-9]+", each.row["link"])
         for each in fitted
     )
-    assert BANDS.read_text(encoding="utf-8") == bands_text(fitted), _WRITE
+    assert BANDS.read_text(encoding="utf-8") == bands_text(fitted, fitted_shares()), _WRITE
     assert PAGE.read_text(encoding="utf-8") == page_text(fitted, apart), _WRITE
 
 
@@ -58,12 +59,12 @@ def test_the_error_of_what_nothing_was_fitted_to_keeps_its_goal(apart, figure):
         for each in apart
         if figure in each.errors and not each.row["remark"]
     ]
-    assert len(errors) >= 3
+    assert len(errors) >= 20
     assert median(errors) <= _GOALS[figure]
 
 
-def test_a_replica_beyond_its_measured_throughput_has_a_risk_but_for_one_model(apart):
-    # vLLM 0.11 read prompts of gpt-oss-20b a third as fast as the kernels of 0.24 that predict it.
-    assert {each.row["model"] for each in unsafe(apart)} <= {"openai/gpt-oss-20b"}
-    within, total = held([each for each in apart if not each.row["remark"]])
+def test_a_replica_beyond_its_measured_throughput_has_a_risk(apart):
+    clean = [each for each in apart if not each.row["remark"]]
+    assert unsafe(clean) == []
+    within, total = held(clean)
     assert within / total >= 0.9

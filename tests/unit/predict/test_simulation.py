@@ -14,14 +14,16 @@ import numpy as np
 import pytest
 
 from inferplan.predict.batches import Replica
+from inferplan.predict.configurations import UnknownSpeedError
 from inferplan.predict.incidents import IncidentError, _multiplied, _poisson, play, read_incident
-from inferplan.predict.library import UnknownSpeedError
 from inferplan.predict.simulation import Event, Rule, Simulation
 from tests.unit.predict.facts import POOL, library, model
 
 
 class Steps:
     """An engine whose prompts take 100 ms and whose steps take 10 ms, whatever else runs."""
+
+    accelerators = 2
 
     def prefill(self, *_):
         return 0.1
