@@ -1,12 +1,12 @@
 """Engine configurations of public reports, as models of a stack file: `configurations/given.jsonl`, and
-others of further kinds in `further.jsonl` and `public.jsonl`. Each wrong one was seen with the
-engine itself.
+others of further kinds in `further.jsonl` and `public.jsonl`, and what upgrades and typing errors
+leave in `upgrades.jsonl`. Each wrong one was seen with the engine itself.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,12 @@ MODEL = "llama-3-8b"
 _FIELDS = {option: field for field, names in VLLM_OPTIONS.items() for option in names}
 
 
-def records(engine: str) -> list[dict[str, Any]]:
+def records(
+    engine: str, files: Sequence[str] = ("given", "further", "public")
+) -> list[dict[str, Any]]:
     lines = (
         line
-        for name in ("given", "further", "public")
+        for name in files
         for line in (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     )
     return [each for each in map(json.loads, lines) if each["engine"] == engine]
@@ -47,6 +49,8 @@ def vllm_fields(record: Mapping[str, Any], name: str = MODEL) -> dict[str, Any]:
             fields["loraAdapters"] = {adapter: path.rpartition("/")[2]}
         elif field and not key and value is not None:
             fields[_camel(field)] = _typed(value)
+        elif field and not key and option.removeprefix("--no-") != option:
+            fields[_camel(field)] = False
         # inferplan sets these itself.
         elif option not in ("--enable-lora", "--load-format"):
             extra += [word] if "=" in word or value is None else [word, value]

@@ -70,6 +70,26 @@ def test_an_error_quotes_the_sentence_of_the_engine(tmp_path, name):
     assert said.strip().rstrip(".,") in errors[0]
 
 
+UPGRADES = {each["id"]: each for each in records("vllm", ["upgrades"])}
+# The positions of the model decide.
+UNDECIDED = {"context-beyond"}
+
+
+@pytest.mark.parametrize("name", UPGRADES)
+def test_what_an_upgrade_leaves_is_an_error(tmp_path, name):
+    row = UPGRADES[name]
+    errors, _ = lines_about(tmp_path, vllm_fields(row))
+    assert bool(errors) == (row["outcome"] != "works" and name not in UNDECIDED)
+    assert all(f" models.{MODEL}." in each for each in errors)
+
+
+def test_an_error_about_a_level_or_a_count_says_what_to_write(tmp_path):
+    [level], _ = lines_about(tmp_path, vllm_fields(UPGRADES["compilation-number"]))
+    assert "Write '{\"mode\": 3}'. vLLM says: Input should be an object" in level
+    [count], _ = lines_about(tmp_path, vllm_fields(UPGRADES["mm-count-word"]))
+    assert "--limit-mm-per-prompt.video: 'three' is not a number" in count
+
+
 def test_a_value_that_may_be_a_secret_is_not_quoted(tmp_path):
     secret = "sk-" + "9f8e7d6c" * 4
     for option in ("--tool-call-parser", "--hf-tokn"):

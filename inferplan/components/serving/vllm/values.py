@@ -206,13 +206,27 @@ def value_problems(each: Argument, row: Mapping[str, Any]) -> Iterator[str]:
         form = f'{{"{pairs[1]}": {pairs[2]}}}' if pairs else "{...}"
         word = _own_word(f"argument {name}: Value {value} cannot be converted to …", value)
         yield f"{_quoted(value)} is not a JSON object, which {name} takes. Write '{form}'.{word}"
+    else:
+        yield from _count_problems(each)
+
+
+def _count_problems(each: Argument) -> Iterator[str]:
+    """Yield the counts of a JSON option that are words."""
+    if each.name not in table("components/serving/vllm/engine_args.toml")["counts"]:
+        return
+    counts = {each.key: each.value} if each.key else loaded(each.value or "")
+    for key, count in counts.items():
+        if isinstance(count, str):
+            yield from _item_problems(f"{each.name}.{key}", count, "int")
 
 
 def _field_problems(name: str, key: str, value: str, fields: Mapping[str, Any]) -> Iterator[str]:
     parts = {key.partition(".")[0].replace("-", "_"): value} if key else loaded(value)
     if not isinstance(parts, dict):
-        if not re.fullmatch(r"[0-9]+", value):
-            yield f"{_quoted(value)} is not a JSON object, which {name} takes. Write '{{...}}'."
+        level = "mode" in fields and value.isdecimal()
+        form = f'{{"mode": {value}}}' if level else "{...}"
+        word = _own_word("Input should be an object", value) if value.isdecimal() else ""
+        yield f"{_quoted(value)} is not a JSON object, which {name} takes. Write '{form}'.{word}"
         return
     for field, item in parts.items():
         if field not in fields:
