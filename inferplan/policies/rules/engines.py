@@ -21,11 +21,11 @@ from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTem
 from inferplan.policies.subjects.programs import Word
 from inferplan.policies.subjects.python_code import plain_code
 from inferplan.policies.subjects.serving import (
-    LOGINS,
     engine_containers,
     engine_of,
     is_open_shell,
     model_of,
+    problems_of,
     revision_of,
     row_of,
     started_engine,
@@ -55,6 +55,7 @@ SEARCH_PATHS = ("PYTHONPATH", "LD_LIBRARY_PATH")
 TRUSTING_CODE = re.compile(
     r"\btrust_(remote_code|repo)['\"]?\s*[=:]\s*True\b|\bhub\.load\((?!.*source\s*=\s*['\"]local)"
 )
+OPEN_ACCOUNTS = "lets every visitor make an account"
 # A debugger runs what its client sends.
 DEBUGGERS = frozenset(["debugpy", "ptvsd", "pydevd", "gdbserver"])
 ORIGINS, CREDENTIALS = "--allowed-origins", "--allow-credentials"
@@ -83,7 +84,11 @@ CONNECTOR_MODULE = re.compile(r"kv_connector_module_path")
 LOAD_VARIABLES = (
     "LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|PYTHONPATH|PYTHONSTARTUP|PYTHONHOME|VLLM_PLUGINS"
 )
-DOWNLOADERS = re.compile(r"(\A|[\s/])(hf|huggingface-cli) download ")
+DOWNLOADERS = re.compile(r"(\A|[\s/])(hf|huggingface-cli|modelscope) download ")
+# Ollama's tags move, and a function of the hub's library takes the newest commit by default.
+MOVING = re.compile(
+    r"(\A|[\s/;&|])ollama (pull|run) |\b(snapshot_download|hf_hub_download)\((?![^)]*\brevision\s*=)"
+)
 COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 REPOSITORY_API = "model-repository"
 PROTOCOLS = (
@@ -106,19 +111,18 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
     )
     engine = started_engine(container)
     unsafe = row_of(engine).get("unsafe", "(?!)") if engine else "(?!)"
-    settings = [
-        *(
-            (entry, name, entry.at("value").text())
-            for name, entry in container.environment().items()
-            if entry.at("valueFrom").absent
-        ),
-        *((word.field, name, value) for word, name, value in container.options),
-    ]
-    for field, name, value in settings:
+    # Accounts that an administrator has to accept first may be made by everyone.
+    accepted = container.environment().get("DEFAULT_USER_ROLE")
+    for field, name, value in _settings(container):
         if re.fullmatch(unsafe, f"{name}={value}"):
             yield violation(field, "enables a development feature")
-        if re.fullmatch(LOGINS, f"{name}={value}") or re.fullmatch(LOGINS, name):
-            yield violation(field, "switches a login off")
+        yield from (
+            violation(field, problem)
+            for problem in problems_of(name, value)
+            if not (
+                problem == OPEN_ACCOUNTS and accepted and accepted.at("value").text() == "pending"
+            )
+        )
     if is_open_shell(container):
         yield violation(container.at("image"), "starts a shell for everyone who reaches it")
     for word in container.arguments:
@@ -136,6 +140,14 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
             yield violation(
                 word.field, "lets every website send requests with the browser's credentials"
             )
+
+
+def _settings(container: Container) -> Iterator[tuple[Field, str, str]]:
+    """The literal variables and the options of a container: field, name and value."""
+    for name, entry in container.environment().items():
+        if entry.at("valueFrom").absent:
+            yield entry, name, entry.at("value").text()
+    yield from ((word.field, name, value) for word, name, value in container.options)
 
 
 def _is_narrow(path: str) -> bool:
@@ -165,6 +177,11 @@ def model_disallow_request_logging(container: Container, _: Parameters) -> Viola
         if option in LOG_OPTIONS and value not in OFF:
             yield violation(word.field, "logs prompts")
     yield from violations(container.variables(LOG_VARIABLE), _is_on, "logs answers")
+    engine = started_engine(container)
+    logs = row_of(engine).get("logs", "(?!)") if engine else "(?!)"
+    for field, name, value in _settings(container):
+        if re.fullmatch(logs, f"{name}={value}"):
+            yield violation(field, "logs prompts")
 
 
 @resource_rule(CONTAINERS)
@@ -245,6 +262,17 @@ def _names_image(container: Container, entry: Field) -> bool:
     )
 
 
+def _moving_downloads(container: Container) -> Violations:
+    problem = "downloads a model without a commit"
+    if DOWNLOADERS.search(" ".join(container.words)) and not COMMIT.match(
+        container.option("--revision") or ""
+    ):
+        yield violation(container.at("args"), problem)
+    for field, text in container.commands():
+        if MOVING.search(text):
+            yield violation(field, problem)
+
+
 @resource_rule(PODS)
 def model_require_revision(pod: PodTemplate, _: Parameters) -> Violations:
     for store in pod.stores:
@@ -252,10 +280,7 @@ def model_require_revision(pod: PodTemplate, _: Parameters) -> Violations:
         if address.startswith("hf://") and not COMMIT.match(address.rpartition(":")[2]):
             yield violation(store, "downloads a model from a hub without a commit")
     for container in pod.containers:
-        if DOWNLOADERS.search(" ".join(container.words)) and not COMMIT.match(
-            container.option("--revision") or ""
-        ):
-            yield violation(container.at("args"), "downloads a model without a commit")
+        yield from _moving_downloads(container)
     for container in engine_containers(pod):
         model = model_of(container)
         if model and not model.startswith(("/", ".", "s3://", "gs://", "az://")):

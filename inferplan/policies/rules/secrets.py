@@ -23,6 +23,7 @@ from inferplan.policies.subjects.secret_texts import (
     BEARER,
     COMMANDS,
     HARMLESS,
+    PRINTED,
     SHAPES,
     TOKENIZER,
     VARIABLES,
@@ -71,6 +72,14 @@ def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Violati
         lambda text: BEARER.search(text.text()) or reveals(text.text(), code=True),
         "contains a key in a hook or a probe",
     )
+    if any(container.select("env", "*", "valueFrom", "secretKeyRef")) or any(
+        container.select("envFrom", "*", "secretRef")
+    ):
+        yield from (
+            violation(field, "writes keys of the environment to the log")
+            for field, text in container.commands()
+            if PRINTED.search(text)
+        )
 
 
 def _in_environment(container: Container) -> Violations:

@@ -35,7 +35,7 @@ class _Rows:
 
 
 SHAPES, COMMANDS = _Rows("shapes"), _Rows("commands")
-BEARER, HARMLESS, TOKENIZER, VARIABLES, _ASSIGNMENT, _RANDOM, _BASE64, _ENCODED_FILE = (
+BEARER, HARMLESS, TOKENIZER, VARIABLES, _ASSIGNMENT, _RANDOM, _BASE64, _ENCODED_FILE, PRINTED = (
     re.compile(_TEXTS[name])
     for name in (
         "bearer",
@@ -46,6 +46,7 @@ BEARER, HARMLESS, TOKENIZER, VARIABLES, _ASSIGNMENT, _RANDOM, _BASE64, _ENCODED_
         "random",
         "base64",
         "encodedFile",
+        "printed",
     )
 )
 # The shortest literal with a digit that counts as a token. Words and short numbers are shorter.

@@ -18,7 +18,7 @@ _ENGINES: Mapping[str, Mapping[str, Any]] = {
     name: row for name, row in _TABLE.items() if isinstance(row, dict) and "program" in row
 }
 WRITTEN: str = _TABLE["written"]
-LOGINS: str = _TABLE["logins"]
+_FEATURES: Mapping[str, str] = {"switches a login off": _TABLE["logins"], **_TABLE["features"]}
 _LOOPBACK = re.compile(r"(https?://)?(127\.[0-9.]+|localhost|\[?::1\]?)(:[0-9]+)?")
 _HOSTS = ("--host", "-H", "--listen", "--ip", "--address", "--http-address", "--server-name")
 _WEIGHTS = re.compile(
@@ -104,6 +104,18 @@ def _started_by_image(container: Container) -> str:
         elif (bare or "scripted" in row) and container.variables(row.get("marks", _NONE)):
             return name
     return ""
+
+
+@lru_cache(maxsize=4096)
+def problems_of(name: str, value: str) -> tuple[str, ...]:
+    """The problems of an option or a variable that is wrong for every program."""
+    return tuple(
+        problem
+        for problem, pattern in _FEATURES.items()
+        if re.fullmatch(pattern, f"{name}={value}")
+        # The word after an option without a value is not its value.
+        or (value.lower() not in ("false", "0", "no", "off") and re.fullmatch(pattern, name))
+    )
 
 
 def is_tunnel(container: Container) -> bool:
