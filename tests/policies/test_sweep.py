@@ -47,3 +47,24 @@ def test_a_faulty_form_of_a_kind_is_a_violation(type_, edit):
     for path, value in edit.items():
         put(inputs, keys_of(path), ABSENT if value is None else value)
     assert violations(type_, inputs)
+
+
+FILE_SYSTEM = {"encrypted": True, "kmsKeyId": "arn:aws:kms:eu-central-1:210987654321:key/a"}
+
+
+@pytest.mark.parametrize(
+    ("protect", "status", "wrong"),
+    [(True, "DISABLED", True), (True, "ENABLED", False), (False, "DISABLED", False)],
+)
+def test_a_file_system_that_is_kept_has_a_backup(protect, status, wrong):
+    backup = {"fileSystemId": "fs-1", "backupPolicy": {"status": status}}
+    listed = [
+        {"type": f"aws:efs/{kind}", "name": "a", "inputs": inputs, "protect": protect}
+        for kind, inputs in (
+            ("fileSystem:FileSystem", FILE_SYSTEM),
+            ("backupPolicy:BackupPolicy", backup),
+        )
+    ]
+    report = check_stack(stack_of(recording_of(listed)), Settings(today="2026-11-29"))
+    problems = {each.problem for each in report.violations}
+    assert ("leaves the files without a backup" in problems) is wrong

@@ -30,6 +30,22 @@ ROWS = [
 ]
 # A wrong and a right value for each pattern, by the beginning of the pattern.
 SAMPLES = {
+    "^Deny$": ("Audit", "Deny"),
+    "^0[a-z]*$": ("0s", "1h"),
+    "^(allow-delete|": ("allow-delete", "noatime"),
+    "(deletion_protection|": (
+        "access_logs.s3.enabled=true,deletion_protection.enabled=false",
+        "deletion_protection.enabled=true,waf.fail_open.enabled=false",
+    ),
+    '"?(enableNetworkPolicy': (
+        '{"enableNetworkPolicy": "false"}',
+        '{"enableNetworkPolicy": "true"}',
+    ),
+    '"readonlyRootFilesystem"': (
+        '[{"user": "0:0"}]',
+        '[{"user": "1000", "readonlyRootFilesystem": true}]',
+    ),
+    '"AllowFromPublic"': ('[{"AllowFromPublic": true}]', '[{"AllowFromPublic": false}]'),
     "^([0-9]{5,}h": ("87600h", "2160h"),
     r"^\$(Latest": ("$Latest", "3"),
     "^(python": ("python3.8", "python3.13"),
@@ -111,7 +127,9 @@ def inputs_with(row: dict[str, Any], value: Any) -> tuple[dict[str, Any], str]:
     if value is not None:
         made(inputs, keys_of(path), value)
     if "each" in row:
-        inputs = {row["each"]: [{"note": "another item"}, inputs]}
+        items = [{"note": "another item"}, inputs]
+        inputs = {}
+        put(inputs, keys_of(row["each"]), items)
     return inputs, path
 
 

@@ -72,6 +72,12 @@ def _hosts_in(resource: Resource) -> Iterator[tuple[Field, str]]:
             )
     yield from _file_servers(resource)
     if resource.kind not in PODS.kinds:
+        if re.match(names["objects"], resource.kind):
+            yield from (
+                (field, field.text())
+                for key, field in entries_below(resource.root)
+                if re.match(names["objectKeys"], str(key)) and "://" in field.text()
+            )
         return
     for container in resource.parts(CONTAINERS):
         for name, entry in container.environment().items():

@@ -28,10 +28,11 @@ GROUPS = (
     "kubernetes:helm.sh/v4:Chart",
     "kubernetes:helm.sh/v3:Chart",
 )
+FILE_SYSTEM, BACKUP_POLICY = "aws:efs:FileSystem", "aws:efs:BackupPolicy"
 KINDS_WITH_DATA = (
     "aws:s3:Bucket",
     "aws:s3:BucketV2",
-    "aws:efs:FileSystem",
+    FILE_SYSTEM,
     "aws:eks:Cluster",
     "aws:kms:Key",
 )
@@ -115,6 +116,12 @@ def stack_require_protection(stack: Stack, _: Parameters) -> Violations:
         each for each in stack.of(*KINDS_WITH_DATA) if not (each.protect or each.retain_on_delete)
     )
     yield from (violation(each.root, "is not protected") for each in unprotected)
+    # What may be deleted as a whole needs no backup.
+    if all(each.protect for each in stack.of(FILE_SYSTEM)):
+        for each in stack.of(BACKUP_POLICY):
+            with stack.unreadable:
+                if each.at("backupPolicy", "status").text().startswith("DISABL"):
+                    yield violation(each.root, "leaves the files without a backup")
 
 
 def _problem_of(resource: Resource) -> str:
