@@ -93,16 +93,18 @@ def is_harmless(text: str) -> bool:
     if len(text) > _LONGEST or not text.isascii() or "\n" in text:
         return False
     if (url := _URL.fullmatch(text)) is not None:
-        return (
-            not url[4] and not url[5] and "@" not in url[2] and _has_public_parts(url[2] + url[3])
-        )
+        return not url[4] and not url[5] and "@" not in url[2] and _has_public_parts(url[3], url[2])
     if _PATH.fullmatch(text) or _HOST.fullmatch(text):
         return "@" not in text and _has_public_parts(text)
     return unknown_characters(text) == 0 or (not re.search(r"\s", text) and is_readable(text))
 
 
-def _has_public_parts(text: str) -> bool:
+def _has_public_parts(text: str, host: str = "") -> bool:
+    """True if most of the parts of a path, or of the path and the host of a URL, are public words.
+    The name of a company in a host may be any word.
+    """
     parts = [unknown_characters(each) for each in re.split(r"[/.]", text)]
+    parts += [unknown_characters(each, prose=True) for each in host.split(".")]
     return max(parts, default=0) <= _MOST_IN_NAME and sum(parts) <= _MOST_IN_PATH
 
 
