@@ -33,15 +33,27 @@ def _config_in(path: str) -> Mapping[str, Any]:
     needed = {"num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size"}
     try:
         config = json.loads(Path(path).read_text(encoding="utf-8"))
-        missing = sorted(needed - {*config, *(config.get("text_config") or ())})
-    except (OSError, ValueError, TypeError) as error:
+        sizes = {**config, **(config.get("text_config") or {})}
+        wrong = {name: sizes[name] for name in needed & sizes.keys() if not _is_count(sizes[name])}
+        missing = sorted(needed - sizes.keys())
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise UnknownSpeedError(
             f"traffic.model: {path} is not a config.json ({error})",
             "Copy it from the repository of the model",
         ) from None
+    if wrong:
+        name, value = min(wrong.items())
+        raise UnknownSpeedError(
+            f"traffic.model: {path}: {name} is {value!r}, not a positive integer",
+            "Copy it from the repository of the model",
+        )
     if missing:
         raise UnknownSpeedError(
             f"traffic.model: {path} lacks {', '.join(missing)}",
             "Copy it from the repository of the model",
         )
     return config
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and value > 0

@@ -93,6 +93,22 @@ def test_layers_of_several_kinds_have_a_reason(tmp_path, changes, reason):
     assert reason in each.reason
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("[]", "is not a config.json"),
+        ('{"text_config": []}', "lacks hidden_size"),
+        ('{"text_config": [1]}', "is not a config.json"),
+        ("{", "is not a config.json"),
+        ('{"hidden_size": "4096"}', "hidden_size is '4096', not a positive integer"),
+        ('{"num_attention_heads": 0}', "num_attention_heads is 0, not a positive integer"),
+    ],
+)
+def test_a_damaged_configuration_has_a_reason(content, reason, tmp_path):
+    (tmp_path / "config.json").write_text(content)
+    assert reason in made(tmp_path, "config.json").reason
+
+
 def test_a_file_that_is_no_configuration_is_named(tmp_path):
     assert "is not a config.json" in made(tmp_path, OWN).reason
     (tmp_path / "config.json").write_text("{}")
