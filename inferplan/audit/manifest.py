@@ -98,6 +98,9 @@ def problems(body: Any) -> str:
     if not isinstance(metadata, dict):
         return f"{body['kind']}: metadata is not a mapping. Write metadata.name."
     name, namespace = metadata.get("name"), metadata.get("namespace") or ""
+    if isinstance(name, bool | int | float):
+        shown = str(name).lower()
+        return f"{body['kind']}: YAML reads metadata.name as {shown}, not as text. Quote the name."
     if not isinstance(name, str) or not name:
         generated = (
             " metadata.generateName cannot be applied twice."

@@ -41,6 +41,16 @@ def errors(text: str) -> tuple[str, ...]:
         ("a: b\x00c\n", "x.yaml:1:", "control character"),
         (f"{POD}data: {{x: {'y' * 2 * 2**20}}}\n", "x.yaml:1:", "2.0 MiB"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: [b]}\n", "x.yaml:1:", "labels"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: n}\n",
+            "x.yaml:1:",
+            "reads metadata.name as false, not as text. Quote",
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: 7}\n",
+            "x.yaml:1:",
+            "reads metadata.name as 7, not as text. Quote",
+        ),
         ("? [a, b]\n: c\n", "x.yaml:1:3:", "key"),
         (f"{POD}spec: {{priority: {'9' * 5000}}}\n", "x.yaml:4:18:", "5000 characters"),
         (f"{POD}spec: {{priority: -1{'0' * 300}.5e9}}\n", "x.yaml:4:18:", "characters"),
