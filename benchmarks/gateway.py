@@ -28,6 +28,7 @@ from benchmarks.measuring import (
     at_most,
     folder_in_memory,
     median_ratio,
+    processor_seconds,
     serving,
     unbounded,
 )
@@ -62,7 +63,6 @@ _LINE = "lorem ipsum dolor sit amet, consectetur adipisici elit, sed eiusmod\n"
 # Lines of a prompt, by the size that labels show.
 _LINES = {"": 28, "20 KB": 280, "300 KB": 4200}
 BARE, _LARGE = "bare proxy_pass", ("20 KB", "300 KB")
-_TICK = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -227,16 +227,6 @@ def load(name: str, subject: Subject) -> None:
     subject.rates.append(float(rate))
     subject.latencies.append(float(latency) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[unit])
     subject.costs.append((processor_seconds(subject.pid) - before) / int(requests) * 1e6)
-
-
-def processor_seconds(pid: int) -> float:
-    """Processor time of a proxy and of its workers."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    fields = [
-        Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-        for each in (pid, *children)
-    ]
-    return sum(int(each[11]) + int(each[12]) for each in fields) / _TICK
 
 
 def figures() -> Iterator[Result]:

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 INTERRUPTED = 130
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
+_TICK = os.sysconf("SC_CLK_TCK")
 _NONE: Mapping[str, str] = MappingProxyType({})
 _MODEL = """\
     model-{n}:
@@ -66,6 +67,16 @@ def cost(work: Callable[[], object]) -> tuple[float, float]:
     seconds = timed(work)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time of a process and of its children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    fields = [
+        Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        for each in (pid, *children)
+    ]
+    return sum(int(each[11]) + int(each[12]) for each in fields) / _TICK
 
 
 def costs_in_turns(*commands: Sequence[str], runs: int = 5) -> list[list[tuple[float, float]]]:
