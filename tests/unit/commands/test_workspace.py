@@ -45,10 +45,10 @@ def test_a_key_is_derived_once_and_only_for_those_that_read_secrets(monkeypatch,
     if phrase is not None:
         monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", phrase)
     derivations = []
-    derive = secrets.hashlib.pbkdf2_hmac
+    derive = secrets._derive
     monkeypatch.setattr(
-        secrets.hashlib,
-        "pbkdf2_hmac",
+        secrets,
+        "_derive",
         lambda *given: derivations.append(threading.current_thread()) or derive(*given),
     )
     secrets._derivation.cache_clear()
