@@ -2,6 +2,7 @@
 JSON object per line).
 """
 
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -18,10 +19,12 @@ _SEVERITY_PREFIXES = {"info": "", "warning": "warning: ", "error": "error: "}
 
 
 def to_ndjson(events: Iterator[Event]) -> bytes:
-    return b"".join(
+    lines = io.BytesIO()  # a fleet has hundreds of MiB, and a list of them would be as large
+    lines.writelines(
         json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
         for event in events
     )
+    return lines.getvalue()
 
 
 def events_of(
