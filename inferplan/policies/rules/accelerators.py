@@ -18,7 +18,7 @@ from inferplan.policies.engine.rule import (
     violations,
 )
 from inferplan.policies.subjects.placement import UNLIMITED, demand_of, eks_accelerators
-from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate
+from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate, judged_pods
 from inferplan.policies.subjects.serving import row_of, started_engine
 from inferplan.policies.subjects.workloads import copies_of, group_size_of, pods_of
 
@@ -151,11 +151,9 @@ def accelerator_require_request_equals_limit(container: Container, _: Parameters
 
 @stack_rule
 def accelerator_require_tensor_parallel_fit(stack: Stack, _: Parameters) -> Violations:
-    for resource in stack:
+    for pod in judged_pods(stack, "accelerator-require-tensor-parallel-fit"):
         with stack.unreadable:
-            for pod in resource.parts(PODS):
-                with stack.unreadable:
-                    yield from _sizes_without_fit(stack, pod)
+            yield from _sizes_without_fit(stack, pod)
 
 
 def _sizes_without_fit(stack: Stack, pod: PodTemplate) -> Violations:

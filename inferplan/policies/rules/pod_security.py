@@ -13,7 +13,7 @@ from inferplan.policies.engine.rule import (
 )
 from inferplan.policies.subjects.device_plugins import inapplicable_rules
 from inferplan.policies.subjects.placement import demand_of
-from inferplan.policies.subjects.pods import PODS, Container, PodTemplate
+from inferplan.policies.subjects.pods import PODS, Container, PodTemplate, judged_pods
 
 LABEL = "pod-security.kubernetes.io/"
 PROFILES = ("RuntimeDefault", "Localhost")
@@ -92,14 +92,12 @@ def _is_zero(field: Field) -> bool:
 
 @stack_rule
 def pod_require_read_only_root(stack: Stack, _: Parameters) -> Violations:
-    for resource in stack:
-        with stack.unreadable:
-            for pod in resource.parts(PODS):
-                for container in pod.containers:
-                    with stack.unreadable:
-                        field = container.at("securityContext", "readOnlyRootFilesystem")
-                        if field.flag() is not True and not _has_nvidia(stack, pod, container):
-                            yield violation(field, "is not true")
+    for pod in judged_pods(stack, "pod-require-read-only-root"):
+        for container in pod.containers:
+            with stack.unreadable:
+                field = container.at("securityContext", "readOnlyRootFilesystem")
+                if field.flag() is not True and not _has_nvidia(stack, pod, container):
+                    yield violation(field, "is not true")
 
 
 def _has_nvidia(stack: Stack, pod: PodTemplate, container: Container) -> bool:

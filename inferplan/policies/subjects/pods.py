@@ -12,7 +12,7 @@ from typing import Any
 from inferplan.kube.names import vendor_of
 from inferplan.kube.pod_templates import PATHS, RAY_CLUSTERS, RUN_TO_END
 from inferplan.policies.engine.fields import Field
-from inferplan.policies.engine.resource import Resource, Subject
+from inferplan.policies.engine.resource import Resource, Stack, Subject
 from inferplan.policies.subjects import kserve, structure
 from inferplan.policies.subjects.device_plugins import inapplicable_rules
 from inferplan.policies.subjects.programs import Word, words_of
@@ -267,6 +267,19 @@ def pod_subject(name: str, parts: Callable[[Resource], Iterable[Any]], *also: st
 
 
 PODS = pod_subject("pods", _templates)
+
+
+def judged_pods(stack: Stack, rule: str) -> Iterator[PodTemplate]:
+    """The pod templates that the stack rule `rule` judges, as a rule on single pods would. It records
+    what it cannot read.
+    """
+    for resource in stack:
+        with stack.unreadable:
+            has_pods = resource.kind in PODS.kinds or PODS.also(resource)
+            if has_pods and rule not in PODS.inapplicable(resource):
+                yield from resource.parts(PODS)
+
+
 CONTAINERS = pod_subject(
     "containers", lambda resource: (each for pod in resource.parts(PODS) for each in pod.containers)
 )

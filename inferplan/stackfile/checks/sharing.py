@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from inferplan.components.nodes.pool import Pool
 from inferplan.components.serving.claims import most_sharers, shared_devices
+from inferplan.components.serving.demand import accelerators_by_pool
 from inferplan.components.serving.spec import ModelSpec
 from inferplan.documents.errors import SpecError
 from inferplan.stackfile.stack import StackSettings
@@ -34,10 +35,11 @@ def consumer_errors(settings: StackSettings) -> Iterator[SpecError]:
 def claim_errors(settings: StackSettings) -> Iterator[SpecError]:
     """Yield an error for each model whose pods find no room on a device that they share by a claim."""
     targets = {name: pool.target(name) for name, pool in settings.node_pools.items()}
+    totals = accelerators_by_pool(settings.models.values())
     for name, (pool, index) in shared_devices(settings.models, targets).items():
         target, pods = targets[pool], most_sharers(settings.models[name])
         sharers = 1 if target.accelerator is None else target.accelerator.sharers
-        devices = target.nodes * target.capacity.accelerators // sharers
+        shares = target.nodes * target.capacity.accelerators
         if pods > sharers:
             yield SpecError(
                 ("models", name, "replicas"),
@@ -45,11 +47,13 @@ def claim_errors(settings: StackSettings) -> Iterator[SpecError]:
                 f" Lower replicas to {sharers} or less, divide them among several models, or write"
                 " devices: devicePlugin on the pool.",
             )
-        elif index >= devices:
+        # If all pods together are too many, another check says so.
+        elif index >= shares // sharers and totals[pool] <= shares:
             yield SpecError(
                 ("models", name, "pool"),
-                f"The {pods} pods share one device, and none of the {devices} of pool {pool!r} has"
-                f" room for them beside the models before. Lower replicas, or enlarge the pool.",
+                f"A model's pods share one device by a claim, and no device of pool {pool!r} has"
+                f" {pods} free shares beside the models before. Lower replicas, or enlarge the"
+                " pool.",
             )
 
 

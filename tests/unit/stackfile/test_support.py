@@ -52,7 +52,7 @@ WISHES: list[tuple[str, str, tuple[str, ...]]] = [
     ("lora hot swapping", "instead", ("loraAdapters and update",)),
     ("time slicing", "supported", ("timeSlicing: {replicas: 2}", "mig:")),
     ("mps", "supported", ("mps: {replicas: 2}",)),
-    ("DRA", "supported", ("devices: dra", "NVIDIA's DRA driver")),
+    ("DRA", "supported", ("devices: dra", "DRA driver of NVIDIA or AMD")),
     ("infiniband", "not", ("EFA",)),
     ("multi-node", "supported", ("nnodes",)),
     ("sglang", "supported", ("engine: sglang",)),
