@@ -91,9 +91,13 @@ def error_of(each: Forecast) -> str:
     if each.band is None:
         return ""
     where = "on this accelerator" if each.band.exact else "on any accelerator"
+    source = (
+        f"of {each.band.comparisons} published measurements {where}, 90% were within"
+        if each.band.comparisons
+        else "no published measurement is of such layers, and twice the error of others is"
+    )
     return (
-        f"; of {each.band.comparisons} published measurements {where}, 90% were within"
-        f" {each.band.percentile_ttft:.0%} of the percentile of TTFT,"
+        f"; {source} {each.band.percentile_ttft:.0%} of the percentile of TTFT,"
         f" {each.band.percentile_itl:.0%} of that of ITL, and {each.band.capacity:.0%} of the"
         " throughput"
     )

@@ -17,6 +17,7 @@ from tests.unit.serving.models import vllm
 library()
 
 from inferplan.predict.forecast import Forecast, forecasts  # noqa: E402 - after the skip
+from inferplan.predict.words import notes  # noqa: E402 - after the skip
 from inferplan.tables import table  # noqa: E402 - after the skip
 
 # As published for Qwen/Qwen3-14B.
@@ -78,6 +79,7 @@ def test_an_unknown_architecture_has_the_speed_of_plain_layers_and_twice_the_ban
     assert own.band is not None
     assert plain.band is not None
     assert own.band.ttft == 2 * plain.band.ttft
+    assert "no published measurement is of such layers" in " ".join(notes([own]))
 
 
 @pytest.mark.parametrize(
