@@ -121,6 +121,17 @@ CONTAINERS = (
             "command",
         ),
     ),
+    Mutation(
+        "a bucket is deleted",
+        ("pod-restrict-data-commands",),
+        put(
+            ["sh", "-c", "aws s3 rb s3://weights --force"],
+            "lifecycle",
+            "postStart",
+            "exec",
+            "command",
+        ),
+    ),
     Mutation("insecure option", ("pod-require-verified-tls",), argument("--no-verify-ssl")),
     Mutation(
         "traces to strangers",
