@@ -1,7 +1,7 @@
 """One object of a chart, folder or stream of manifests, with the place where it is written."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -78,6 +78,15 @@ class Manifest:
         return annotation(self.body, name)
 
 
+def _wrong_name(metadata: Mapping[str, Any]) -> str:
+    name = metadata.get("name")
+    if isinstance(name, bool | int | float):
+        shown = str(name).lower()
+        return f"YAML reads metadata.name as {shown}, not as text. Quote the name."
+    twice = " metadata.generateName cannot be applied twice." * bool(metadata.get("generateName"))
+    return f"metadata.name is not a text.{twice} Give the object a name."
+
+
 def problems(body: Any) -> str:
     """The reason why `body` is not an object of Kubernetes, "" if it is one."""
     if not isinstance(body, dict):
@@ -98,16 +107,8 @@ def problems(body: Any) -> str:
     if not isinstance(metadata, dict):
         return f"{body['kind']}: metadata is not a mapping. Write metadata.name."
     name, namespace = metadata.get("name"), metadata.get("namespace") or ""
-    if isinstance(name, bool | int | float):
-        shown = str(name).lower()
-        return f"{body['kind']}: YAML reads metadata.name as {shown}, not as text. Quote the name."
     if not isinstance(name, str) or not name:
-        generated = (
-            " metadata.generateName cannot be applied twice."
-            if metadata.get("generateName")
-            else ""
-        )
-        return f"{body['kind']}: metadata.name is not a text.{generated} Give the object a name."
+        return f"{body['kind']}: {_wrong_name(metadata)}"
     if wrong := next((each for each in (name, namespace) if _PATH.search(str(each))), ""):
         return (
             f"{body['kind']}: {wrong!r} is not a name. Names have no slash, percent sign, question"
