@@ -72,9 +72,11 @@ def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Violati
         lambda text: BEARER.search(text.text()) or reveals(text.text(), code=True),
         "contains a key in a hook or a probe",
     )
-    if any(container.select("env", "*", "valueFrom", "secretKeyRef")) or any(
-        container.select("envFrom", "*", "secretRef")
-    ):
+    references = (
+        *container.select("env", "*", "valueFrom", "secretKeyRef"),
+        *container.select("envFrom", "*", "secretRef"),
+    )
+    if not all(each.absent for each in references):
         yield from (
             violation(field, "writes keys of the environment to the log")
             for field, text in container.commands()
