@@ -108,11 +108,11 @@ def borrowed(model: str) -> bool:
     """Tell if the library lacks the architecture of `model` or its number of heads, so that plain
     layers of about its sizes stand for it.
     """
-    from aiconfigurator_core.sdk.common import ARCHITECTURE_TO_MODEL_FAMILY
-
     config = stated_config(model)
     if config is None:
         return False
+    from aiconfigurator_core.sdk.common import ARCHITECTURE_TO_MODEL_FAMILY
+
     named, heads = config.get("architectures"), _shared_heads(config.get("text_config") or config)
     return bool(heads & (heads - 1)) or (
         bool(named) and named[0] not in ARCHITECTURE_TO_MODEL_FAMILY
