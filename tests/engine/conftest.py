@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from inferplan.progress import silent
 from inferplan.rehearsal.cluster import delete, start
+from inferplan.rehearsal.cluster.definitions import installer
 from tests.engine.requirement import REASON, engine_variables
 
 
@@ -53,7 +55,11 @@ def shared_engine(engine_folder, tmp_path_factory):
         for name, value in variables.items():
             patch.setenv(name, value)
         patch.setenv("INFERPLAN_STATE_DIR", str(directory / "state"))
-        pulumi = Pulumi(directory, start(STACK))
+        cluster = start(STACK)
+        # `up` stops where the operators of a stack are missing.
+        for group in ("ray.io", "leaderworkerset.x-k8s.io"):
+            assert installer(cluster, silent)(group)
+        pulumi = Pulumi(directory, cluster)
     yield pulumi
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INFERPLAN_STATE_DIR", str(directory / "state"))
