@@ -46,8 +46,8 @@ class FixedPool(Pool):
     """
 
     sharing: SharingSpec | None = None
-    """Shares of accelerators, as the device plugin of the nodes offers them. Default: whole
-    accelerators.
+    """Shares of accelerators, as the device plugin of the nodes offers them, or as a DRA driver
+    makes them for claims. Default: whole accelerators.
     """
     devices: Literal["devicePlugin", "dra"] = "devicePlugin"
     """The mechanism by which pods get accelerators: `devicePlugin`, which offers a resource such as
@@ -113,7 +113,7 @@ class FixedPool(Pool):
             or not accelerators.lookup(self.accelerator).vendor.shares_devices
         ):
             return (
-                "sharing is that of NVIDIA's device plugin, and the pool has"
+                "sharing divides accelerators of NVIDIA only, and the pool has"
                 f" {self.accelerator or 'no accelerator'}. Remove sharing."
             )
         if self.mig is not None:

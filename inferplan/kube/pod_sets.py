@@ -50,6 +50,11 @@ class PodSet:
         return replace(self, replicas=least * self.per_replica, most=most * self.per_replica)
 
 
+def _listed(value: dict[str, Any], key: str) -> list[Any]:
+    items = value.get(key)
+    return items if isinstance(items, list) else []
+
+
 def pod_sets(type_: str, urn: str, name: str, inputs: dict[str, Any]) -> Iterator[PodSet]:
     """Pods that a resource keeps running: a Deployment, or any custom resource with replicas and a
     pod template.
@@ -85,7 +90,7 @@ def pod_sets(type_: str, urn: str, name: str, inputs: dict[str, Any]) -> Iterato
             ),
             claims=tuple(
                 (key, value)
-                for each in spec.get("resourceClaims") or ()
+                for each in _listed(spec, "resourceClaims")
                 if isinstance(each, dict)
                 for key, value in each.items()
                 if key != "name" and isinstance(value, str)

@@ -23,7 +23,10 @@ def stated_config(name: str) -> Mapping[str, Any] | None:
     """
     if name.endswith("config.json"):
         return _config_in(name)
-    key, own = name.rpartition("/")[2].lower(), table("predict/data/models.toml")["models"]
+    rows, key = table("predict/data/models.toml"), name.rpartition("/")[2].lower()
+    if key.startswith(tuple(rows["other_layers"])):
+        return None
+    own = rows["models"]
     beginnings = [each for each in own if key.startswith(each.lower())]
     return own[max(beginnings, key=len)] if beginnings else None
 
@@ -31,10 +34,19 @@ def stated_config(name: str) -> Mapping[str, Any] | None:
 @cache
 def _config_in(path: str) -> Mapping[str, Any]:
     needed = {"num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size"}
+    counts = needed | {
+        *("num_key_value_heads", "head_dim", "intermediate_size"),
+        *("kv_lora_rank", "qk_rope_head_dim"),
+    }
+    lists = ("architectures", "layer_types")
     try:
         config = json.loads(Path(path).read_text(encoding="utf-8"))
         sizes = {**config, **(config.get("text_config") or {})}
-        wrong = {name: sizes[name] for name in needed & sizes.keys() if not _is_count(sizes[name])}
+        wrong = {
+            name: value
+            for name, value in sizes.items()
+            if name in counts and value is not None and not _is_count(value)
+        } | {name: sizes[name] for name in lists if not _is_list_of_words(sizes.get(name, []))}
         missing = sorted(needed - sizes.keys())
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise UnknownSpeedError(
@@ -44,7 +56,8 @@ def _config_in(path: str) -> Mapping[str, Any]:
     if wrong:
         name, value = min(wrong.items())
         raise UnknownSpeedError(
-            f"traffic.model: {path}: {name} is {value!r}, not a positive integer",
+            f"traffic.model: {path}: {name} is {value!r}, not a"
+            f" {'list of words' if name in lists else 'positive integer'}",
             "Copy it from the repository of the model",
         )
     if missing:
@@ -56,4 +69,10 @@ def _config_in(path: str) -> Mapping[str, Any]:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and value > 0
+    return type(value) is int and value > 0
+
+
+def _is_list_of_words(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, list) and all(isinstance(each, str) for each in value)
+    )

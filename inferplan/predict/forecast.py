@@ -118,7 +118,9 @@ def forecast(
             facts | {"reason": f"{stale}The figures are predicted" if stale else ""},
         )
     except UnknownSpeedError as error:
-        return Forecast(**facts, source="unknown", reason=f"{stale}{error}", **_held(model, pool))
+        # The same words on every machine.
+        reason = f"{stale}{error}".replace(f"{root}/", "")
+        return Forecast(**facts, source="unknown", reason=reason, **_held(model, pool))
 
 
 def _held(model: Mapping[str, Any], pool: Mapping[str, Any]) -> dict[str, Any]:

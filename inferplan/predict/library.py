@@ -89,7 +89,8 @@ def library_model(name: str) -> tuple[str, str | None, str | None]:
     aliases = {_key(alias): target for alias, target in tables()["aliases"].items()}
     by_key = {_key(each): each for each in reversed(known_models())} | aliases
     match = by_key.get(_key(name))
-    if match is None and stated_config(name) and base_of(name) == name.lower():
+    is_file = name.endswith("config.json")
+    if match is None and stated_config(name) and (is_file or base_of(name) == name.lower()):
         return name, None, None
     if match is None:
         same = by_key.get(_key(base_of(name)))

@@ -49,8 +49,8 @@ def change_report(
     evaluated, do not block the change.
     """
     machines = [each for each in nodes if each["kind"] == "Node"]
-    left = {each.place for each in findings.details if each.code == "left"}
-    stays = [each for each in old or () if each.place in left]
+    left = {each.object for each in findings.details if each.code == "left"}
+    stays = [each for each in old or () if any(_is(each, name) for name in left)]
     hidden = [[veiled(each.body, Secret) for each in side] for side in (old or (), (*new, *stays))]
     before, after = (_recording(findings.stack, [*machines, *side]) for side in hidden)
     plan = make_plan(after, None if old is None else states_of(before))
@@ -64,6 +64,17 @@ def change_report(
     )
     preview = preview_of(events, source=findings.stack)
     return make_report([preview], read_rule=read_rule, rehearsals=[findings])
+
+
+def _is(manifest: Manifest, name: str) -> bool:
+    """True if `name` is that of `manifest` in a finding: kind, namespace and name. The namespace of
+    the audit, which `name` has, may be missing in the file.
+    """
+    kind, _, place = name.partition(" ")
+    namespace, _, called = place.rpartition("/")
+    return (kind, called) == (manifest.kind, manifest.name) and (
+        manifest.namespace in ("", namespace)
+    )
 
 
 def _check(name: str, manifests: tuple[Manifest, ...]) -> PolicyReport:

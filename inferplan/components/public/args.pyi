@@ -73,7 +73,7 @@ class Pool(TypedDict):
     mig: NotRequired[str]
     """The MIG profile of every accelerator, with the device plugin's strategy `mixed`; models then get slices."""
     sharing: NotRequired[Sharing]
-    """Shares of accelerators, as the device plugin of the nodes offers them. Default: whole accelerators."""
+    """Shares of accelerators, as the device plugin of the nodes offers them, or as a DRA driver makes them for claims. Default: whole accelerators."""
     devices: NotRequired[str]
     """The mechanism by which pods get accelerators: `devicePlugin`, which offers a resource such as nvidia.com/gpu, or `dra`, a DRA driver that allocates ResourceClaims. Default: devicePlugin."""
     node_selector: NotRequired[dict[str, str]]
@@ -562,7 +562,7 @@ class NodePoolArgs(TypedDict):
     mig: NotRequired[str]
     """The MIG profile of every accelerator, with the device plugin's strategy `mixed`; models then get slices."""
     sharing: NotRequired[Sharing]
-    """Shares of accelerators, as the device plugin of the nodes offers them. Default: whole accelerators."""
+    """Shares of accelerators, as the device plugin of the nodes offers them, or as a DRA driver makes them for claims. Default: whole accelerators."""
     devices: NotRequired[str]
     """The mechanism by which pods get accelerators: `devicePlugin`, which offers a resource such as nvidia.com/gpu, or `dra`, a DRA driver that allocates ResourceClaims. Default: devicePlugin."""
     node_selector: NotRequired[dict[str, str]]

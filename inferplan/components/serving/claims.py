@@ -1,17 +1,21 @@
 """Claims for the accelerators of a pod, which a DRA driver offers instead of a device plugin."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-import pulumi
+from typing import TYPE_CHECKING, Any
 
 from inferplan.components.handles import NodeTarget
-from inferplan.components.kubernetes import core
 from inferplan.components.naming import bounded, content_key
 from inferplan.components.serving.model_parts import PlacedModel
 from inferplan.hardware.accelerators import Accelerator, lookup
 from inferplan.kube.devices import OFFERS
+
+if TYPE_CHECKING:
+    import pulumi
+
+    from inferplan.components.kubernetes import core
 
 CLAIM = "accelerators"
 """The name of the claim in a pod, and of the request in the claim."""
@@ -115,7 +119,7 @@ def pod_claims(
     long as the pod.
     """
     if shared is not None:
-        return [core.PodResourceClaimArgsDict(name=CLAIM, resource_claim_name=shared)]
+        return [{"name": CLAIM, "resource_claim_name": shared}]
     if template is None:
         return None
-    return [core.PodResourceClaimArgsDict(name=CLAIM, resource_claim_template_name=template)]
+    return [{"name": CLAIM, "resource_claim_template_name": template}]

@@ -69,7 +69,7 @@ def test_mps_divides_the_memory_of_a_device_and_time_slicing_does_not():
         ({"sharing": {"mps": {"replicas": 1}}}, "greater than or equal to 2"),
         (
             {"accelerator": "gaudi-2", "sharing": {"mps": {"replicas": 2}}},
-            "sharing is that of NVIDIA's device plugin, and the pool has gaudi-2.",
+            "sharing divides accelerators of NVIDIA only, and the pool has gaudi-2.",
         ),
         ({"accelerator": None, "sharing": {"mps": {"replicas": 2}}}, "the pool has no accelerator"),
         (
@@ -113,7 +113,7 @@ def test_the_remedy_for_a_server_that_takes_the_memory_of_others_works(lines):  
 def test_an_error_is_at_the_field(lines):  # noqa: F811 - the fixture
     sections = stack({"mps": {"replicas": 2}}, {"a": SMALL})
     sections["nodePools"]["l4"] |= {"accelerator": "amd-mi300x", "provider": "existing"}
-    assert [each for each in lines(**sections) if "nodePools.l4.sharing: sharing is that" in each]
+    assert [each for each in lines(**sections) if "nodePools.l4.sharing: sharing divides" in each]
 
 
 def test_shares_do_not_work_together(lines):  # noqa: F811 - the fixture

@@ -16,6 +16,7 @@ from tests.unit.serving.models import vllm
 
 library()
 
+from inferplan.predict.configurations import stated_config  # noqa: E402 - after the skip
 from inferplan.predict.forecast import Forecast, forecasts  # noqa: E402 - after the skip
 from inferplan.predict.words import notes  # noqa: E402 - after the skip
 from inferplan.tables import table  # noqa: E402 - after the skip
@@ -103,6 +104,10 @@ def test_layers_of_several_kinds_have_a_reason(tmp_path, changes, reason):
         ('{"text_config": [1]}', "is not a config.json"),
         ("{", "is not a config.json"),
         ('{"hidden_size": "4096"}', "hidden_size is '4096', not a positive integer"),
+        ('{"num_key_value_heads": "8"}', "num_key_value_heads is '8', not a positive integer"),
+        ('{"num_hidden_layers": true}', "num_hidden_layers is True, not a positive integer"),
+        ('{"layer_types": 5}', "layer_types is 5, not a list of words"),
+        ('{"architectures": [["x"]]}', "not a list of words"),
         ('{"num_attention_heads": 0}', "num_attention_heads is 0, not a positive integer"),
     ],
 )
@@ -123,3 +128,17 @@ def test_a_config_outside_of_the_project_is_an_error(path):
     traffic = {"requestsPerSecond": 6, "inputTokens": 9, "outputTokens": 9, "model": path}
     with pytest.raises(ValidationError, match="traffic"):
         vllm(traffic=traffic)
+
+
+def test_a_folder_named_like_a_quantization_changes_nothing(tmp_path):
+    folder = tmp_path / "my-fp8-stack"
+    folder.mkdir()
+    assert of_file(folder).source != "unknown"
+
+
+@pytest.mark.parametrize(
+    "name", ["microsoft/Phi-4-multimodal-instruct", "microsoft/Phi-4-mini-flash-reasoning"]
+)
+def test_a_model_that_only_begins_like_another_has_no_row(name):
+    assert stated_config(name) is None
+    assert stated_config(name.replace("multimodal-", "").replace("flash-", "")) is not None
