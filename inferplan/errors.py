@@ -130,7 +130,7 @@ class DeniedError(OperationError):
 
 
 class LoginError(OperationError):
-    """No question can be asked, because the user is not logged in. `problem` says why, `remedy` is
+    """The user is not logged in, so AWS cannot be queried. `problem` says why, `remedy` is
     the command to log in.
     """
 

@@ -265,7 +265,7 @@ def _store_notes(name: str, settings: StackSettings) -> Iterator[str]:
             source.is_cloud_service and settings.cluster.assigns_pod_identities
         ):
             yield (
-                f"{key}: its readers {_OPEN} 443, where AWS STS gives them credentials. To limit"
+                f"{key}: its readers {_OPEN} 443 to get credentials from AWS STS. To limit"
                 f" them, name a Secret in {key}.credentials."
             )
     elif source.is_cloud_service:

@@ -7,8 +7,8 @@ from inferplan.tables import table
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """Relative errors that 90% of `comparisons` measurements kept; `exact` is False if none was on
-    this accelerator. `ttft` and `itl` are of means, those of a percentile have their own;
+    """Relative errors, met by 90% of `comparisons` measurements; `exact` is False if none was on
+    this accelerator. `ttft` and `itl` are errors of means; percentiles have their own fields;
     `capacity` is that of the largest throughput.
     """
 
@@ -30,7 +30,7 @@ def band_of(framework: str, system: str, layers: str) -> Band:
 
 
 def share_of(framework: str, system: str, model: str) -> float:
-    """The time of a step of `model` that gives tokens, as a share of the sum of its kernels, by load
+    """The time of a step of `model` that gives tokens, as a share of its kernel times, from load
     tests of it with the same engine and accelerator; 1 without them.
     """
     shares = table("predict/data/bands.toml").get("shares", {})
@@ -38,7 +38,7 @@ def share_of(framework: str, system: str, model: str) -> float:
 
 
 def twice(band: Band) -> Band:
-    """The band of layers that nothing was compared with."""
+    """Return the doubled band, for layers that no published measurement covers."""
     return replace(
         band,
         ttft=2 * band.ttft,

@@ -1,4 +1,4 @@
-"""Configurations of models that the library of kernels lacks: those of our table, and files."""
+"""Configurations of models that the library of kernels lacks: from our table or from files."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from inferplan.tables import table
 
 
 class UnknownSpeedError(Exception):
-    """Nothing measured answers the question; `remedy` says what would."""
+    """No measurement gives this speed; `remedy` says how to get one."""
 
     def __init__(self, reason: str, remedy: str = "") -> None:
         super().__init__(f"{reason}. {remedy}" if remedy else reason)
@@ -18,8 +18,8 @@ class UnknownSpeedError(Exception):
 
 
 def stated_config(name: str) -> Mapping[str, Any] | None:
-    """The configuration of a model that the library lacks: that of the file `name`, or that of our
-    table whose name `name` begins with. Raises UnknownSpeedError for a file that is none.
+    """The configuration of a model that the library lacks: the file `name`, or the entry of our
+    table whose name is a prefix of `name`. Raises UnknownSpeedError for an invalid file.
     """
     if name.endswith("config.json"):
         return _config_in(name)

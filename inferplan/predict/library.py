@@ -32,13 +32,13 @@ _SAME_LAYERS = re.compile(r"^meta-|-(instruct|it|chat|base|hf)(?=-|$)")
 _QUANTIZED_COPY = re.compile(
     r"[-_.](awq|gptq|gguf|fp8|fp4|nvfp4|mxfp4|int[48]|[48]bit|bnb|w[48]a(?:16|8)|q[2-8](?:_[a-z0-9]+)*)(?=[-_.]|$)"
 )
-# Of configurations whose layers are of one kind, and attend to the whole context.
+# The architecture of models with one kind of layer and full attention.
 _PLAIN = "LlamaForCausalLM"
 _OTHER_LAYERS = (
     *("num_experts", "num_local_experts", "n_routed_experts", "kv_lora_rank", "block_configs"),
     *("hybrid_override_pattern", "layers_block_type"),
 )
-# Tokens of a sequence for which layers of windows are full.
+# The length of a sequence, in tokens, that fills the cache of sliding-window layers.
 _LONG = 4096
 # Activations of a token in widths of the model, by the largest tensor parallel size: the library's
 # default for dense models.
@@ -107,7 +107,7 @@ def library_model(name: str) -> tuple[str, str | None, str | None]:
 
 def borrowed(model: str) -> bool:
     """Tell if the library lacks the architecture of `model` or its number of heads, so that plain
-    layers of about its sizes stand for it.
+    layers of about the same size replace it in the forecast.
     """
     config = stated_config(model)
     if config is None:
@@ -208,7 +208,7 @@ class Kernels:
         )
 
     def _stated(self, model: str, filename: str, **_: object) -> dict[str, Any] | None:
-        """The file of a model that the library lacks: what else it would ask a hub for."""
+        """A file of a model that the library lacks; the library would download it from a hub."""
         config = stated_config(model)
         if config is None:
             raise UnknownSpeedError(
@@ -292,7 +292,7 @@ class Kernels:
             + links[max(links)]
             + 2 * tokens_per_step * width * factor,
             capacity=spec["gpu"]["mem_capacity"],
-            # Layers of linear attention and of windows keep no more for a longer sequence.
+            # Linear-attention and sliding-window layers cache no more for a longer sequence.
             per_token=(cached(_LONG + 1) - cached(1)) / _LONG,
         )
 

@@ -94,11 +94,11 @@ def error_of(each: Forecast) -> str:
     source = (
         f"of {each.band.comparisons} published measurements {where}, 90% were within"
         if each.band.comparisons
-        else "no published measurement is of such layers, and twice the error of others is"
+        else "no published measurement covers such layers, so the errors of others are doubled:"
     )
     return (
-        f"; {source} {each.band.percentile_ttft:.0%} of the percentile of TTFT,"
-        f" {each.band.percentile_itl:.0%} of that of ITL, and {each.band.capacity:.0%} of the"
+        f"; {source} {each.band.percentile_ttft:.0%} for the TTFT percentile,"
+        f" {each.band.percentile_itl:.0%} for the ITL one, and {each.band.capacity:.0%} for the"
         " throughput"
     )
 

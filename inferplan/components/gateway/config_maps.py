@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from inferplan.components.size_limit import DATA_BYTES
 
-# For the names, labels and keys of an object.
+# Bytes reserved for the names, labels and keys of an object.
 _ROOM = 4096
 _MAP = re.compile(r"^    map .*\{\n(?:        .*\n)+    \}\n", re.MULTILINE)
 
@@ -13,8 +13,8 @@ _MAP = re.compile(r"^    map .*\{\n(?:        .*\n)+    \}\n", re.MULTILINE)
 def divided(
     files: Mapping[str, str], folder: str, most: int = DATA_BYTES - _ROOM
 ) -> list[dict[str, str]]:
-    """The files of each ConfigMap, which pods read in `folder`: all in one where they fit, else the
-    largest maps of nginx.conf have one each, which it includes.
+    """The files of each ConfigMap, which pods read in `folder`: all in one if they fit, else the
+    largest maps of nginx.conf get one ConfigMap each, and nginx.conf includes them.
     """
     text = files["nginx.conf"]
     excess = sum(len(each.encode()) for each in files.values()) - most

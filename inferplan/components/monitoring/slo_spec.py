@@ -1,4 +1,4 @@
-"""The objective of a model's users, which predictions and alerts read; nothing that runs does."""
+"""The objective of a model's users, which only predictions and alerts read."""
 
 from collections.abc import Iterator
 from typing import Annotated

@@ -82,7 +82,7 @@ def shared_devices(
 
 
 def most_sharers(model: PlacedModel) -> int:
-    """Return the pods of `model` that may be on a device at once, with the successor of a surge."""
+    """Return how many pods of `model` may be on a device at once, including a surge pod."""
     return model.most_accelerators + (model.rollout == "surge")
 
 

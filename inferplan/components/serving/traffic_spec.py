@@ -1,4 +1,4 @@
-"""The traffic that a model is planned for, which predictions read; nothing that runs does."""
+"""The expected traffic of a model. Only predictions read it; no running component does."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

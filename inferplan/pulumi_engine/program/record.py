@@ -41,8 +41,8 @@ class _Exit(Exception):  # noqa: N818 - carries a SystemExit through the event l
         self.code = code
 
 
-# The SDK leaves cycles that hold four fifths of a program's memory. To collect them takes a tenth of a
-# program's time, so small ones leave them.
+# The SDK leaves cycles that hold 80% of a program's memory. Collecting them takes a tenth of a
+# program's time, so small programs do not collect them.
 _LARGE: Final = 10_000
 
 

@@ -117,7 +117,7 @@ def _disk_errors(name: str, model: ModelSpec, pool: Pool) -> Iterator[SpecError]
     if disk and 2 * size > disk:
         yield SpecError(
             ("models", name, model.stored_files_field, "size"),
-            f"A node keeps an image packed and unpacked, here {2 * size / _GI:.0f}Gi, and the disk"
+            f"A node stores an image compressed and unpacked, {2 * size / _GI:.0f}Gi here, but the disk"
             f" of pool {model.pool!r} has {disk / _GI:.0f}Gi for pods. Enlarge the disk of its nodes,"
             " or use a store of kind nfs or s3 with a preheat.",
         )

@@ -52,7 +52,7 @@ def claim_errors(settings: StackSettings) -> Iterator[SpecError]:
             yield SpecError(
                 ("models", name, "pool"),
                 f"A model's pods share one device by a claim, and no device of pool {pool!r} has"
-                f" {pods} free shares beside the models before. Lower replicas, or enlarge the"
+                f" {pods} free shares left by the models above it. Lower replicas, or enlarge the"
                 " pool.",
             )
 

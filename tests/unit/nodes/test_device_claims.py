@@ -270,7 +270,7 @@ def test_pods_that_find_no_room_on_a_shared_device_are_an_error(lines):  # noqa:
     assert "models.a.replicas: 5 pods would share one device" in line
     # 15 shares of 16, but each device has room for one model of three.
     line = only(lines(**sections | {"models": dict.fromkeys("abcde", model)}))
-    assert "no device of pool 'l4' has 3 free shares beside the models before" in line
+    assert "no device of pool 'l4' has 3 free shares left by the models above it" in line
     assert "models.e.pool: " in line
 
 

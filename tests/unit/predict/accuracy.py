@@ -128,7 +128,7 @@ def page(fitted: Sequence[Comparison], apart: Sequence[Comparison]) -> Iterator[
         "These rows were drawn before any of them was predicted, and nothing was changed afterwards. Rows"
         " of `silicon_sample.csv` are a random draw from each engine and model that the wheel has, the"
         " others are all results of one benchmark on H100 and H200. A remark marks a doubt about the load"
-        " or the engine of a row, by what the source states.\n"
+        " or the engine of a row, judging by its source.\n"
     )
     yield from _summary("All rows", apart)
     yield from _summary("Rows without a remark", [each for each in apart if not each.row["remark"]])

@@ -80,7 +80,7 @@ def test_an_unknown_architecture_has_the_speed_of_plain_layers_and_twice_the_ban
     assert own.band is not None
     assert plain.band is not None
     assert own.band.ttft == 2 * plain.band.ttft
-    assert "no published measurement is of such layers" in " ".join(notes([own]))
+    assert "no published measurement covers such layers" in " ".join(notes([own]))
 
 
 @pytest.mark.parametrize(

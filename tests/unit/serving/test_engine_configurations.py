@@ -74,7 +74,7 @@ UPGRADES = {each["id"]: each for each in records("vllm", ["upgrades"])}
 
 
 @pytest.mark.parametrize("name", UPGRADES)
-def test_what_an_upgrade_leaves_is_an_error(tmp_path, name):
+def test_an_option_left_over_from_an_upgrade_is_an_error(tmp_path, name):
     row = UPGRADES[name]
     errors, _ = lines_about(tmp_path, vllm_fields(row))
     assert bool(errors) == (row["outcome"] != "works")

@@ -26,7 +26,7 @@ def check_permissions(account: ExaminedAccount) -> Iterator[Finding]:
     caller = account.caller["Arn"]
     actions = actions_of(types_of(account.recording))
     if caller.endswith(":root"):
-        yield ok(f"{caller} may do everything; better use a role")
+        yield ok(f"{caller} has every permission. Use a role with fewer")
         return
     source = full_principal(account)
     scope = scope_of(account.recording, account.cluster)

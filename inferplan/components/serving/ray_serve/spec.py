@@ -68,8 +68,8 @@ class RayServeSpec(ServedModel):
             yield f"{'; '.join(taken)}. Give each application a routePrefix of its own."
         if len(self.llms) > 1:
             yield (
-                f"{', '.join(self.llms)} are all of kind llm and the weights are one model's. Make"
-                " each a service of its own."
+                f"{', '.join(self.llms)} are all of kind llm, but the weights belong to one"
+                " model. Declare each as a model of its own."
             )
         if self.rollout == "surge":
             yield (

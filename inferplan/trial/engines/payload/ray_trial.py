@@ -106,7 +106,7 @@ def build(app: Any) -> None:
     from ray.serve._private.deploy_utils import deploy_args_to_deployment_info, get_deploy_args
 
     os.environ.update((app.runtime_env or {}).get("env_vars", {}))
-    # Ray would start a node, which takes a minute on a busy computer, for the number of a job.
+    # Ray would start a node only to get a job ID, which takes a minute on a busy computer.
     job = SimpleNamespace(get_job_id=lambda: "01000000")
     step = "import"
     try:

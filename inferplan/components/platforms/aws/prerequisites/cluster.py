@@ -224,7 +224,7 @@ def _(world: World) -> Iterator[Values | Unchecked | str]:
     yield EXAMINED
     yield {
         "addon": ", ".join(missing),
-        "state": "is not installed, and no node proves that it is self-managed",
+        "state": "is not installed as an add-on, and no node shows that you run it yourself",
         "change": " && ".join(_create(world, name) for name in missing),
         "severity": "warning",
     }
