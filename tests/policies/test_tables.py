@@ -81,6 +81,8 @@ SAMPLES = {
     r"^\^?\.[*+]": (".*", "^team-.*$"),
     "(?i)host-?path": ("hostpath.csi.k8s.io", "efs.csi.aws.com"),
 }
+# A kind for the rows of all kinds of a package.
+ANY = {"aws:*": "aws:any:*", "kubernetes:*": "kubernetes:acme.example:*"}
 SELECTORS = (
     {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["guest"]}]},
     {"matchLabels": {"team": "search"}},
@@ -110,7 +112,7 @@ def values_of(row: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def type_of(kind: str) -> str:
-    package, module, name = (kind if kind != "aws:*" else "aws:any:*").split(":")
+    package, module, name = ANY.get(kind, kind).split(":")
     return f"{package}:{module}/v1:{name.replace('*', 'Claim')}"
 
 
