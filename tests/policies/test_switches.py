@@ -35,7 +35,13 @@ def broken(line: str) -> set[str]:
 @pytest.mark.parametrize(
     ("rule", "wrong", "right"),
     [
-        (SWITCHES, "ENABLE_SIGNUP=True open-webui serve", "ENABLE_SIGNUP=False open-webui serve"),
+        (SWITCHES, "ENABLE_SIGNUP=True chat serve", "ENABLE_SIGNUP=True open-webui serve"),
+        (SWITCHES, "ENABLE_SIGNUP=True chat serve", "ENABLE_OAUTH_SIGNUP=true chat serve"),
+        (
+            SWITCHES,
+            "LESSON_ALLOW_SIGNUP=true chat serve",
+            "GF_AUTH_GENERIC_OAUTH_ALLOW_SIGN_UP=true grafana server",
+        ),
         (
             SWITCHES,
             "ENABLE_SIGNUP=true DEFAULT_USER_ROLE=user open-webui serve",
@@ -115,6 +121,11 @@ def broken(line: str) -> set[str]:
             "python3 -c \"snapshot_download('BAAI/bge-m3', revision='0c5f2b1d')\"",
         ),
         (
+            REVISION,
+            "python3 -c \"snapshot_download(os.getenv('REPO')); f(revision='0c5f2b1d')\"",
+            "python3 -c \"snapshot_download(os.getenv('REPO'), revision='0c5f2b1d')\"",
+        ),
+        (
             LOGS,
             "tritonserver --trace-config=level=TENSORS",
             "tritonserver --trace-config=level=TIMESTAMPS",
@@ -157,6 +168,20 @@ RUN = "exec vllm serve /models/m --api-key $VLLM_API_KEY"
             f"echo $VLLM_API_KEY | docker login --password-stdin; {RUN}",
         ),
         (f"echo key ${{HF_TOKEN}}; {RUN}", f"echo ready $HOSTNAME $TOKENIZER; {RUN}"),
+        (f"set -euxo pipefail\n{RUN}", f"set -x\ncp a b\nset +x\n{RUN}"),
+        (f"set -e -xu\n{RUN}", f"set -x; cp a b; {{ set +x; }} 2>/dev/null; {RUN}"),
+        (f"set +x; set -x; {RUN}", f"unset -x; {RUN}"),
+        (f"set -x; set -e; {RUN}", f"set -euo pipefail; {RUN}"),
+        (f"(env); (env | sort); {RUN}", f"NAMES=$(env | cut -d= -f1); {RUN}"),
+        (f"if true; then env; fi; {RUN}", f"serve --mode env; {RUN}"),
+        (f"/usr/bin/env\n{RUN}", f"serve --provider=env; {RUN}"),
+        (f"echo $VLLM_API_KEY; {RUN}", f"export A=$(echo -n $VLLM_API_KEY); {RUN}"),
+        (f"(echo ${{HF_TOKEN}}); {RUN}", f'echo "${{HF_TOKEN:+set}}"; {RUN}'),
+        (f'echo "${{HF_TOKEN:0:4}}"; {RUN}', f'echo "${{HF_TOKEN+set}}"; {RUN}'),
+        (
+            f"echo $VLLM_API_KEY \\\n  ready; {RUN}",
+            f"echo $VLLM_API_KEY \\\n  > /keys/key; {RUN}",
+        ),
         (f"cat /proc/self/environ; {RUN}", f"cat /proc/self/status; {RUN}"),
         (
             "python3 -c 'import os; print(os.environ)'",
@@ -167,6 +192,23 @@ RUN = "exec vllm serve /models/m --api-key $VLLM_API_KEY"
 def test_a_command_that_prints_keys_is_told_from_its_harmless_form(wrong, right):
     assert PRINTS in rules(None, ["bash", "-c", wrong], env=[KEY])
     assert PRINTS not in rules(None, ["bash", "-c", right], env=[KEY])
+
+
+@pytest.mark.parametrize(
+    ("command", "prints"),
+    [
+        (["litellm", "--mode", "env"], False),
+        (["litellm", "--provider=env"], False),
+        (["litellm", "set"], False),
+        (["env"], True),
+        (["sh", "-c", "env"], True),
+        (["bash", "-e", "-c", "printenv"], True),
+    ],
+)
+def test_a_word_is_told_from_a_command(command, prints):
+    for at in (1, len(command)):
+        found = rules(None, command[:at], args=command[at:], env=[KEY])
+        assert (PRINTS in found) is prints
 
 
 def test_the_environment_may_be_printed_if_it_has_no_key():

@@ -86,8 +86,9 @@ LOAD_VARIABLES = (
 )
 DOWNLOADERS = re.compile(r"(\A|[\s/])(hf|huggingface-cli|modelscope) download ")
 # Ollama's tags move, and a function of the hub's library takes the newest commit by default.
+OLLAMA = re.compile(r"(\A|[\s/;&|])ollama (pull|run) ")
 MOVING = re.compile(
-    r"(\A|[\s/;&|])ollama (pull|run) |\b(snapshot_download|hf_hub_download)\((?![^)]*\brevision\s*=)"
+    r"\b(snapshot_download|hf_hub_download)\((?!(?:[^()]|\([^()]*\))*\brevision\s*=)"
 )
 COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 REPOSITORY_API = "model-repository"
@@ -111,17 +112,17 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
     )
     engine = started_engine(container)
     unsafe = row_of(engine).get("unsafe", "(?!)") if engine else "(?!)"
-    # Accounts that an administrator has to accept first may be made by everyone.
-    accepted = container.environment().get("DEFAULT_USER_ROLE")
+    # Accounts that an administrator has to accept first may be made by everyone. Open WebUI's are
+    # such accounts by default.
+    role = container.environment().get("DEFAULT_USER_ROLE")
+    accepted = engine == "open-webui" if role is None else role.at("value").text() == "pending"
     for field, name, value in _settings(container):
         if re.fullmatch(unsafe, f"{name}={value}"):
             yield violation(field, "enables a development feature")
         yield from (
             violation(field, problem)
             for problem in problems_of(name, value)
-            if not (
-                problem == OPEN_ACCOUNTS and accepted and accepted.at("value").text() == "pending"
-            )
+            if not (problem == OPEN_ACCOUNTS and accepted)
         )
     if is_open_shell(container):
         yield violation(container.at("image"), "starts a shell for everyone who reaches it")
@@ -271,6 +272,11 @@ def _moving_downloads(container: Container) -> Violations:
     for field, text in container.commands():
         if MOVING.search(text):
             yield violation(field, problem)
+        if OLLAMA.search(text):
+            yield violation(
+                field,
+                "downloads a model by a tag that moves. Put the model file into the image, or write an exemption",
+            )
 
 
 @resource_rule(PODS)
