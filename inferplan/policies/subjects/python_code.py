@@ -10,6 +10,8 @@ _LONGEST = 1_000_000
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 # Calls that start a program.
 _STARTS = re.compile(r"\bsubprocess\b|\bPopen\(|\bos\.(exec|spawn|posix_spawn|system|popen)")
+# Calls with the mode of a file.
+_WITH_MODE = frozenset(("chmod", "makedirs", "mkdir", "umask"))
 _SPEAKS = frozenset(
     ("add_argument", "critical", "debug", "error", "exception", "info", "log", "print", "warning")
 )
@@ -54,6 +56,13 @@ def _texts(nodes: list[ast.expr]) -> list[str]:
     ]
 
 
+def _octal(node: ast.expr) -> ast.expr:
+    """A number as octal digits, in which rules read the mode of a file."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return ast.Name(f"0o{node.value:03o}", ast.Load())
+    return node
+
+
 class _Plain(ast.NodeTransformer):
     def __init__(self, tree: ast.Module) -> None:
         self._names: dict[str, str] = {}
@@ -77,6 +86,10 @@ class _Plain(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         name = node.func.id if isinstance(node.func, ast.Name) else name
+        if name in _WITH_MODE:
+            node.args = [_octal(each) for each in node.args]
+            for keyword in node.keywords:
+                keyword.value = _octal(keyword.value)
         if name in _SPEAKS or name.endswith(("Error", "Exception")):
             node.args = [each for each in node.args if not isinstance(each, ast.Constant)]
             node.keywords = [each for each in node.keywords if each.arg != "help"]
