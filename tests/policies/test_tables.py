@@ -30,6 +30,10 @@ ROWS = [
 ]
 # A wrong and a right value for each pattern, by the beginning of the pattern.
 SAMPLES = {
+    "^(?!/var/run": (
+        "/etc/prometheus/secrets/token",
+        "/var/run/secrets/kubernetes.io/serviceaccount/token",
+    ),
     "^Deny$": ("Audit", "Deny"),
     "^0[a-z]*$": ("0s", "1h"),
     "^(allow-delete|": ("allow-delete", "noatime"),
@@ -83,6 +87,7 @@ SAMPLES = {
 }
 # A kind for the rows of all kinds of a package.
 ANY = {"aws:*": "aws:any:*", "kubernetes:*": "kubernetes:acme.example:*"}
+NO_TESTS = ("kinds", "except", "each", "path", "problem", "when", "unless")
 SELECTORS = (
     {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["guest"]}]},
     {"matchLabels": {"team": "search"}},
@@ -91,9 +96,7 @@ SELECTORS = (
 
 def values_of(row: dict[str, Any]) -> tuple[Any, Any]:
     """A wrong and a right value of a row."""
-    test = next(
-        key for key in row if key not in ("kinds", "except", "each", "path", "problem", "when")
-    )
+    test = next(key for key in row if key not in NO_TESTS)
     if test.endswith("Match"):
         return next(each for pattern, each in SAMPLES.items() if row[test].startswith(pattern))
     given = row[test]
@@ -222,6 +225,103 @@ def test_no_problem_contains_a_value_that_its_row_forbids():
             for each in row.get("mustNot", ())
             if len(each) > 5
         )
+
+
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+INTERNET = ["0.0.0.0/0"]
+OPEN, MESH = "admits every address", "takes the pods out of the mesh"
+FILES = "of Prometheus"
+OUT_OF_MESH = {"template": {"metadata": {"labels": {"sidecar.istio.io/inject": "false"}}}}
+
+
+def from_(*blocks, **fields):
+    return {"rules": [{"from": [{"source": {"ipBlocks": [*blocks]}}]}], **fields}
+
+
+@pytest.mark.parametrize(
+    ("type_", "inputs", "problem", "wrong"),
+    [
+        (
+            "cilium.io/v2:CiliumNetworkPolicy",
+            {"spec": {"egress": [{"toCIDRSet": [{"cidr": "0.0.0.0/0"}]}]}},
+            OPEN,
+            False,
+        ),
+        (
+            "cilium.io/v2:CiliumNetworkPolicy",
+            {"spec": {"ingress": [{"fromCIDRSet": [{"cidr": "0.0.0.0/0"}]}]}},
+            OPEN,
+            True,
+        ),
+        (
+            "cilium.io/v2:CiliumClusterwideNetworkPolicy",
+            {"spec": {"ingress": [{"fromCIDR": INTERNET}]}},
+            OPEN,
+            True,
+        ),
+        (
+            "security.istio.io/v1:AuthorizationPolicy",
+            {"spec": from_(*INTERNET, action="DENY")},
+            OPEN,
+            False,
+        ),
+        (
+            "security.istio.io/v1:AuthorizationPolicy",
+            {"spec": from_(*INTERNET, action="ALLOW")},
+            OPEN,
+            True,
+        ),
+        ("security.istio.io/v1:AuthorizationPolicy", {"spec": from_(*INTERNET)}, OPEN, True),
+        (
+            "monitoring.coreos.com/v1:ServiceMonitor",
+            {
+                "spec": {
+                    "endpoints": [
+                        {
+                            "scheme": "https",
+                            "bearerTokenFile": f"{ACCOUNT}/token",
+                            "tlsConfig": {"caFile": f"{ACCOUNT}/ca.crt"},
+                        }
+                    ]
+                }
+            },
+            FILES,
+            False,
+        ),
+        (
+            "monitoring.coreos.com/v1:ServiceMonitor",
+            {"spec": {"endpoints": [{"scheme": "https", "bearerTokenFile": "/etc/prometheus/a"}]}},
+            FILES,
+            True,
+        ),
+        (
+            "monitoring.coreos.com/v1:ServiceMonitor",
+            {"spec": {"endpoints": [{"bearerTokenFile": f"{ACCOUNT}/token"}]}},
+            FILES,
+            True,
+        ),
+        (
+            "core/v1:Namespace",
+            {"metadata": {"name": "istio-system", "labels": {"istio-injection": "disabled"}}},
+            MESH,
+            False,
+        ),
+        (
+            "core/v1:Namespace",
+            {"metadata": {"name": "models", "labels": {"istio-injection": "disabled"}}},
+            MESH,
+            True,
+        ),
+        ("batch/v1:Job", {"spec": OUT_OF_MESH}, MESH, False),
+        ("apps/v1:Deployment", {"spec": OUT_OF_MESH}, MESH, True),
+    ],
+)
+def test_what_upstream_ships_is_told_from_what_opens_a_server(type_, inputs, problem, wrong):
+    resource = Resource(
+        type=f"kubernetes:{type_}", urn="urn:pulumi:s::p::t::n", name="n", inputs=inputs
+    )
+    outcomes = check_stack(Stack("s", [resource]), Settings(today="2026-11-23")).violations
+    assert any(problem in each.problem for each in outcomes) is wrong
 
 
 def test_a_condition_limits_a_row():

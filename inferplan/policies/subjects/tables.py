@@ -4,8 +4,9 @@ A row has `kinds` (`aws:ec2:Subnet`, `kubernetes:karpenter.sh:*` for a group, `a
 `except` some), a `path` (keys separated by dots; `*` is each item of a list, a first `**` any
 depth, after which `a|b` are two keys; `\\.` is a dot in a key) or several `paths`, one test and a
 `problem`. `when` is a map of paths and values: the row applies only if each field has one of its
-values (`*` is any), or is not set if there are none. With `each`, the path of a list, `path` and
-`when` are those of its items. Booleans and numbers are compared as text, because Kubernetes and AWS
+values (`*` is any), or is not set if there are none. `unless` is a map in the same form, for which
+the row does not apply. With `each`, the path of a list, `path`, `when` and `unless` are those of its
+items. Booleans and numbers are compared as text, because Kubernetes and AWS
 accept both.
 """
 
@@ -133,10 +134,8 @@ def violations_of(rows: Iterable[Row], part: Part) -> Violations:
         try:
             (test,) = row.keys() & _TESTS.keys()
             for each in part.at(*row["each"].split(".")).each() if "each" in row else (part,):
-                if all(
-                    _is_one_of(field, values)
-                    for path, values in row.get("when", {}).items()
-                    for field in fields_of(each, path)
+                if _fits(each, row.get("when", {})) and not (
+                    "unless" in row and _fits(each, row["unless"])
                 ):
                     fields = (
                         field
@@ -152,6 +151,15 @@ def violations_of(rows: Iterable[Row], part: Part) -> Violations:
             first_error = first_error or error
     if first_error is not None:
         raise first_error
+
+
+def _fits(part: Part, conditions: Mapping[str, list[str]]) -> bool:
+    """True if each field has one of the values of its path. Raises FieldError."""
+    return all(
+        _is_one_of(field, values)
+        for path, values in conditions.items()
+        for field in fields_of(part, path)
+    )
 
 
 def _is_one_of(field: Field, values: list[str]) -> bool:
