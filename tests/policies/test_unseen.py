@@ -52,7 +52,7 @@ def test_the_base_of_another_platform_passes(name):
 
 @pytest.mark.parametrize("step", [9, *in_full(1)])
 def test_resources_of_a_strangers_program(step):
-    """Of every ninth case, and in the whole suite of all."""
+    """Check every ninth case, or all cases in the full suite."""
     cases = plain()["cases"]
     assert len(cases) > 815
     outcomes = {each["id"]: (each, plain_outcome(each)) for each in cases[::step]}

@@ -147,7 +147,7 @@ def namespaces(resource: Resource) -> Iterator[Hashable]:
 
 
 class OneOf(tuple[Hashable, ...]):
-    """Keys of `Stack.candidates` of which the rarest is enough: an object that is wanted has all."""
+    """Keys of `Stack.candidates` that a wanted object has all of, so the rarest key is enough."""
 
     __slots__ = ()
 

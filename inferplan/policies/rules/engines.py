@@ -112,7 +112,7 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
     )
     engine = started_engine(container)
     unsafe = row_of(engine).get("unsafe", "(?!)") if engine else "(?!)"
-    # Accounts that an administrator has to accept first may be made by everyone. Open WebUI's are
+    # Visitors may create accounts if an administrator has to approve them. Open WebUI's are
     # such accounts by default.
     role = container.environment().get("DEFAULT_USER_ROLE")
     accepted = engine == "open-webui" if role is None else role.at("value").text() == "pending"

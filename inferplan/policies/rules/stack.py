@@ -116,7 +116,7 @@ def stack_require_protection(stack: Stack, _: Parameters) -> Violations:
         each for each in stack.of(*KINDS_WITH_DATA) if not (each.protect or each.retain_on_delete)
     )
     yield from (violation(each.root, "is not protected") for each in unprotected)
-    # What may be deleted as a whole needs no backup.
+    # A file system that may be deleted needs no backup.
     if all(each.protect for each in stack.of(FILE_SYSTEM)):
         for each in stack.of(BACKUP_POLICY):
             with stack.unreadable:
