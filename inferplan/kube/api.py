@@ -27,6 +27,7 @@ _METADATA: Final = (
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 )
 _SECONDS: Final = 60.0
+_BUSY_TRIES: Final = 10
 
 
 class ApiError(Exception):
@@ -110,8 +111,22 @@ class Api:
 
         self._server = server
         self._headers = {"Authorization": f"Bearer {admin_token(pki)}"}
+        # The storage of a new definition is not ready at once, and a busy server sheds load. Both
+        # answer 429 and state when to ask again. An eviction that a budget rejects has 429 too.
+        when_busy = urllib3.Retry(
+            total=None,
+            connect=False,
+            read=False,
+            redirect=False,
+            other=False,
+            status=_BUSY_TRIES,
+            status_forcelist=[HTTPStatus.TOO_MANY_REQUESTS],
+            allowed_methods=["GET"],
+            raise_on_status=False,
+            raise_on_redirect=False,
+        )
         self._pool = urllib3.PoolManager(
-            maxsize=connections, block=True, retries=False, ca_certs=str(pki / "ca.crt")
+            maxsize=connections, block=True, retries=when_busy, ca_certs=str(pki / "ca.crt")
         )
         self._watch_pool = urllib3.PoolManager(
             maxsize=64, block=False, retries=False, ca_certs=str(pki / "ca.crt")
