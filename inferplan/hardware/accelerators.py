@@ -127,9 +127,9 @@ class Accelerator:
 
     `hugepages_2mi_bytes` is the default request of a pod per accelerator; `runtime_class` is None
     if the vendor's runtime is the node's default. `compute` is the CUDA compute capability, None
-    for other vendors. `sharers` containers may have it at a time. `profile` is that of a slice. `device_class` is the class by which
-    pods claim it, None if they request `resource` from a device plugin. `source` and `read`
-    (year-month) name the origin of the row.
+    for other vendors. At most `sharers` containers use it at a time. `profile` is set for a MIG
+    slice. Pods claim it by `device_class`, or request `resource` from a device plugin if that is
+    None. `source` and `read` (year-month) name the origin of the row.
     """
 
     name: str

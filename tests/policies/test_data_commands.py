@@ -1,4 +1,4 @@
-"""Commands that delete data or open files, each beside its harmless form."""
+"""Commands that delete data or make files writable by all, each with a harmless form."""
 
 from __future__ import annotations
 

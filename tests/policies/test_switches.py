@@ -1,4 +1,4 @@
-"""Options, variables and commands that open a program, log prompts or print keys, each beside its
+"""Options, variables and commands that open a program, log prompts or print keys, each with a
 harmless form.
 """
 

@@ -148,7 +148,7 @@ def test_the_folders_of_a_room_import_one_another_in_no_circle(room):
 
 
 def test_a_command_imports_no_other_command():
-    """What several commands share is a module beside their folders, or in a room below."""
+    """Code that several commands share is in a module next to their folders, or in a room below."""
     assert folder_arrows("commands") == set()
 
 

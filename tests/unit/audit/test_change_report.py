@@ -1,4 +1,4 @@
-"""The report of an audit says what the deployer does with objects that are no longer declared."""
+"""The report of an audit tells objects that the deployer deletes from those that it leaves behind."""
 
 from __future__ import annotations
 

@@ -148,8 +148,8 @@ def page(fitted: Sequence[Comparison], apart: Sequence[Comparison]) -> Iterator[
     yield (
         f"The error that one more comparison stays within in {KEPT:.0%} of the cases (the quantile of"
         f" conformal prediction). Among at most {MANY} models it is at least what {KEPT:.0%} of the"
-        " comparisons of the worst model stay within. An accelerator has a band of its own from"
-        f" {FEWEST} comparisons with two models on. A time with fewer has the band of all models with"
+        " comparisons of the worst model stay within. An accelerator has its own band once"
+        f" {FEWEST} comparisons with two models exist. A time with fewer has the band of all models with"
         " dense layers, or with experts, and a throughput that of all models. A percentile has its"
         " own band, at least that of the mean. Bands come from these rows alone.\n"
     )

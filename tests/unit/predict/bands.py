@@ -15,7 +15,7 @@ MANY = 4
 KEPT = 0.9
 """The share of the comparisons that a band holds."""
 CLEAR = 0.1
-"""Differences of a step from its kernels below which it has no share of its own."""
+"""A step gets its own share only if it differs from its kernels by more than this."""
 LAYERS = ("dense", "experts")
 FIGURES = ("ttft", "itl", "capacity", "percentile_ttft", "percentile_itl")
 
@@ -88,8 +88,8 @@ def _enough(group: Sequence[Comparison], models: int = 1) -> bool:
 
 
 def _widest(figure: str, *groups: Sequence[Comparison]) -> float:
-    """The error of the first group with enough comparisons, else of the last: that of a further
-    comparison, and in a group of its own that of the worst model, if that is larger.
+    """The error of the first group with enough comparisons, else of the last: the error of one more
+    comparison, or in the accelerator's own group the error of its worst model, if that is larger.
     """
     having = [[each for each in group if figure in each.errors] for group in groups]
     chosen = next(filter(_enough, having), having[-1])

@@ -325,7 +325,7 @@ def test_rays_autoscaler_runs_as_kuberays_account_and_reaches_the_kubernetes_api
         ({"applications": {"a": {**LLM, "tensorParallelSize": 2}}, "accelerators": 1}, "needs 2 accelerators in one worker and a worker has 1"),
         ({"applications": {"a": {**CUSTOM, "deployments": {"d": {"accelerators": 1, "numReplicas": 3}}}}}, "up to 3 accelerators"),
         ({"workerAutoscaling": {"maxReplicas": 1}, "replicas": 2}, "below replicas 2"),
-        ({"applications": {"a": LLM, "b": {**LLM, "routePrefix": "/b"}}}, "model of its own"),
+        ({"applications": {"a": LLM, "b": {**LLM, "routePrefix": "/b"}}}, "as a separate model"),
         ({"applications": {"a": {**CUSTOM, "checkpointPath": "x", "args": {"checkpoint_path": "y"}}}}, "args repeats checkpoint_path"),
         ({"applications": {"a": {**LLM, "engineKwargs": {"trust_remote_code": True}}}}, "is not allowed in engineKwargs. Remove it"),
         ({"applications": {"a": {**LLM, "engineKwargs": {"pipeline_parallel_size": 2}}}}, "use the field pipelineParallelSize"),

@@ -69,7 +69,7 @@ class RayServeSpec(ServedModel):
         if len(self.llms) > 1:
             yield (
                 f"{', '.join(self.llms)} are all of kind llm, but the weights belong to one"
-                " model. Declare each as a model of its own."
+                " model. Declare each one as a separate model."
             )
         if self.rollout == "surge":
             yield (
