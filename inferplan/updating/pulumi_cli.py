@@ -10,13 +10,14 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 
 from inferplan.errors import OperationError, Terminated, remedy_for
+from inferplan.interrupts import delayed_interrupts
 from inferplan.rehearsal.cluster import Cluster
 from inferplan.updating import run_marks
 from inferplan.updating.program_server import serve_program
@@ -120,17 +121,18 @@ def run(arguments: list[str], environment: Mapping[str, str], *, output: int | N
         }
         run_marks.begin(verb, stack)
         arguments = [*arguments, "--event-log", str(log)]
-        process = subprocess.Popen(
-            ["pulumi", *arguments],  # noqa: S607 - as above
-            cwd=project_root(),
-            env=environment,
-            stdout=output,
-            stderr=subprocess.PIPE,
-        )
-        words: deque[str] = deque(maxlen=_LAST_LINES)
-        copier = threading.Thread(target=_copy_errors, args=(process, words), daemon=True)
-        copier.start()
-        code, interrupted = _wait_for(process)
+        with delayed_interrupts() as deliver_interrupts:
+            process = subprocess.Popen(
+                ["pulumi", *arguments],  # noqa: S607 - as above
+                cwd=project_root(),
+                env=environment,
+                stdout=output,
+                stderr=subprocess.PIPE,
+            )
+            words: deque[str] = deque(maxlen=_LAST_LINES)
+            copier = threading.Thread(target=_copy_errors, args=(process, words), daemon=True)
+            copier.start()
+            code, interrupted = _wait_for(process, deliver_interrupts)
         # Plugins that outlive a killed CLI keep its standard error open.
         copier.join(_COPY_SECONDS)
         if code < 0:
@@ -193,13 +195,16 @@ def _remedy(cause: str, verb: str, stack: str) -> str:
     )
 
 
-def _wait_for(process: subprocess.Popen[bytes]) -> tuple[int, bool]:
+def _wait_for(
+    process: subprocess.Popen[bytes], deliver_interrupts: Callable[[], None]
+) -> tuple[int, bool]:
     """The exit code of `process`, and True if a signal ended it: Pulumi then finishes what runs,
     which `subprocess.run` would kill.
     """
     interrupted = False
     while True:
         try:
+            deliver_interrupts()
             return process.wait(), interrupted
         except KeyboardInterrupt as signalled:
             interrupted = True

@@ -113,14 +113,15 @@ def test_a_destroy_that_fails_ends_with_a_code_of_its_own_and_no_word_of_what_wa
     assert "protect: false" not in done.stdout + done.stderr
 
 
-def test_ctrl_c_lets_pulumi_end_what_is_under_way_and_give_back_its_lock(tmp_path):
+@pytest.mark.parametrize("first", ["", "kill -INT $PPID; "], ids=["later", "while-it-starts"])
+def test_ctrl_c_lets_pulumi_end_what_is_under_way_and_give_back_its_lock(tmp_path, first):
     """Killed instead, Pulumi leaves the stack locked and its operations pending."""
     started, ended = tmp_path / "started", tmp_path / "ended"
     pulumi = tmp_path / "pulumi"
     # A second of clean-up after the signal, as an engine needs that waits for its provider.
     pulumi.write_text(
         "#!/bin/sh\n[ $1 = stack ] && echo no stack named >&2 && exit 1\ntrap 'sleep 1; touch"
-        f" {ended}; exit 255' INT\ntouch {started}\nwhile :; do sleep 0.05; done\n"
+        f" {ended}; exit 255' INT\n{first}touch {started}\nwhile :; do sleep 0.05; done\n"
     )
     pulumi.chmod(0o755)
     environment = {
