@@ -62,7 +62,7 @@ def _declared(session: Session, later: Mapping[tuple[str, str], Manifest], body:
 
 
 def _needs(session: Session, manifest: Manifest) -> Iterator[Object]:
-    # A namespace more does no harm, if it is an object of the whole cluster.
+    # An extra namespace does no harm to an object of the whole cluster.
     namespace = manifest.namespace or session.namespace
     if namespace not in ("default", "kube-system", "kube-public", "kube-node-lease"):
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}

@@ -81,7 +81,7 @@ class Deployer:
             weight = each.annotation(self.hook_weight if hooks else self.wave)
             ranks = (index for index, name in enumerate(self.first) if fnmatchcase(each.kind, name))
             rank = next(ranks, len(self.first))
-            # With three phases the objects themselves are in the middle one.
+            # With three phases, the objects themselves belong to the middle phase.
             for phase, names in enumerate(phases):
                 if hooks & {*names} if hooks else phase == len(phases) // 2:
                     groups[

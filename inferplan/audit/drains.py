@@ -32,7 +32,7 @@ def blocked_drains(change: Change) -> Iterator[Finding]:
         live = change.session.watching.get(key)
         status, allowed = mapping(live, "status"), condition(live or {}, "DisruptionAllowed")
         if allowed.get("reason") == "SyncFailed":
-            # The controller cannot count pods of a Job or without a controller.
+            # The disruption controller cannot count pods of a Job, or pods without a controller.
             known = change.first or change.same(key, "spec")
             message = allowed.get("message")
             reason = f"it blocks all evictions because its pods cannot be counted: {message}"

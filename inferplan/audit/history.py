@@ -129,7 +129,7 @@ class History:
         before = [count for at, count in states if at <= since]
         if not before or not before[-1]:
             return 0.0
-        # Two states in a row differ.
+        # Two consecutive states differ.
         later = [*(each for each in states if each[0] > since), (time.monotonic(), 1)]
         return sum(end - at for (at, count), (end, _) in pairwise(later) if not count)
 

@@ -41,7 +41,7 @@ def blocking_pods(
     # A rule that the change itself adds is to blame, not the old pods.
     is_old = before is not None and values_at(before.body, field) == values_at(manifest.body, field)
     session, pods = change.session, _pods(change.session, key)
-    # The end of an old pod gives no node more of what the change wants besides accelerators.
+    # When an old pod ends, a node gains nothing that the change needs except accelerators.
     if before is not None and not is_old and "resources" in field and not vendor_of(str(field[-1])):
         return ""
     if (
@@ -52,7 +52,7 @@ def blocking_pods(
         and not change.same(key, "spec", "template")
     ):
         return "its old pods hold the quota until a new pod is Ready"
-    # Pods of one workload need the same.
+    # Pods of one workload have the same needs.
     for pod in {
         str(requests_of(each["spec"])): each for each in pods if not each["spec"].get("nodeName")
     }.values():

@@ -69,7 +69,8 @@ def _causes(
     causes = [
         (str(each["field"]), str(each.get("message", "")))
         for each in error.details.get("causes") or ()
-        if each.get("field") not in (None, "", "<nil>")  # no field, but a word on the others
+        if each.get("field")
+        not in (None, "", "<nil>")  # no field, but a remark
     ]
     # The words before an unknown field or a wrong type repeat the whole object.
     if unknown := _UNKNOWN.findall(words):
@@ -161,7 +162,7 @@ def _changed(
     ]
     if mutable := _MUTABLE.get(manifest.kind):
         below = [each for each in below if not mutable.match(each)]
-    # What was sent without a change of the declaration, such as null for a default of the API
-    # server.
+    # Values that were sent although the declaration did not change, such as null for a default of
+    # the API server.
     sent = patch(live or {}, before.body if before else {}, manifest.body).get("spec") or {}
     return below or [f"spec.{name}" for name in sent][:1] or [place]

@@ -114,7 +114,7 @@ class Rollout:
         key = self.session.key(manifest)
         known = self.adopts or self.deployer.is_hook(manifest) or key in self.before.declared
         live = None if known else self.session.get(key, manifest.api_version)
-        # What the audit itself assumed may belong to the release.
+        # Objects that the audit assumed may belong to the release.
         assumed = any(
             each.manager.startswith("inferplan-") for each, _ in entries(live or {"metadata": {}})
         )

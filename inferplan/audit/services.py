@@ -38,14 +38,14 @@ def outages(change: Change) -> Iterator[Finding]:
         moved = next(
             (each for each in differing if re.search(r"^spec\.selector|targetPort", each)), ""
         )
-        # New pods are Ready at once here; if the Service moved to them, or no old one was left, any
-        # gap lasts as long as a server really needs.
+        # New pods are Ready at once here. If the Service moved to them, or no old pod was left, the
+        # real gap lasts as long as a server takes to start.
         if seconds > (0 if moved or unserved else _SHORTEST_GAP):
             before, names = (
                 change.old.selected(key.namespace, {"matchLabels": selector}),
                 ", ".join(map(str, servers)) or "none",
             )
-            # An operator replaces the pods that no template here has.
+            # An operator replaces pods whose template is not in the manifests.
             accepted = all(
                 _stops_first(each) and _stops_first(before.get(name))
                 for name, each in servers.items()
@@ -143,7 +143,7 @@ def _by_hand(change: Change, key: Key, manifest: Manifest) -> Iterator[Finding]:
     )
     had = change.session.history.had_endpoints(key, change.since)
     if not declared and not had:
-        code = "waits"  # an operator makes them, or a person
+        code = "waits"  # an operator or a person creates them
     else:
         code = "old" if same and not (had and not live) else "no-endpoint"
     remedy = (

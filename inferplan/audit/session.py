@@ -288,12 +288,12 @@ class Session:
             self.history.changed.wait(min(_CALM_SECONDS, deadline - time.monotonic()))
             time.sleep(
                 _PAUSE_SECONDS
-            )  # a hundred changes a second need no hundred looks at every object
+            )  # a hundred changes a second do not need a hundred passes over all objects
 
     def _unready(self, keys: Iterable[tuple[str, Key]]) -> Iterator[tuple[Key, str]]:
         for version, key in keys:
             live = self.watching.get(key)
-            # A busy API server is late with its watches.
+            # A busy API server sends watch events late.
             late = key in self._applied and (
                 live is None or int(live["metadata"]["resourceVersion"]) < self._applied[key]
             )

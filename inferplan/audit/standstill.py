@@ -48,7 +48,7 @@ def await_programs(api: Api, put: Callable[[Object], Object], urls: Iterable[str
         put({**pulse, "data": {"at": str(time.monotonic())}})
     for url in urls:
         api.health_problem(url, _RETRY_SECONDS)
-    time.sleep(_CATCH_UP_SECONDS)  # so long a program needs for what it had not done
+    time.sleep(_CATCH_UP_SECONDS)  # the time that a program needs for its remaining work
 
 
 def is_uncounted(watching: Watching, history: History) -> bool:

@@ -178,7 +178,7 @@ def body_of(manifest: Manifest, key: Key) -> Object:
         for name, default in (("minReadySeconds", 0), ("progressDeadlineSeconds", 600))
     )
     if isinstance(seconds, int) and isinstance(end, int) and 1 < seconds < end:
-        # Nothing but time passes, and without a change the audit takes a state for final.
+        # Only time passes, and the audit takes a state without changes for final.
         body["spec"] = {**manifest.spec, "minReadySeconds": 1}
     return (
         with_values_of({}, body, map(text_of, others))

@@ -51,7 +51,7 @@ def stored_weights(
         _store_line(stores[store], sizes.values(), prices.per_gb_month[stores[store].type])
         for store, sizes in contents.items()
     ]
-    return lines, (f"By start, not in the sum: {'; '.join(notes)}.",) if notes else ()
+    return lines, (f"For each start, not in the sum: {'; '.join(notes)}.",) if notes else ()
 
 
 def _store_line(

@@ -66,7 +66,7 @@ def _answer_by_grpc(
 
     text = target.text
     if text is None:
-        raise TypeError(f"{target.model}: gRPC needs a model of named tensors")
+        raise TypeError(f"{target.model}: gRPC needs a model with named tensors")
     inputs = [_tensor(triton, text.input, "BYTES", text.shape, prompt.encode())]
     if text.stream is not None:
         inputs.append(_tensor(triton, text.stream, "BOOL", text.shape, True))
@@ -168,7 +168,7 @@ def _answer_by_http(
             raise denial_error(response.status, printable(message), target, who, stack)
         if "html" in response.headers.get("Content-Type", "").lower():
             raise OperationError(
-                f"{request.url} answers with an HTML page, for example of a login, and no model."
+                f"{request.url} answered with an HTML page, for example of a login, and not with a model's response."
                 f" {_ELSEWHERE}"
             )
         yield from parts_of(target, _lines(response))
@@ -193,7 +193,7 @@ def _explained(url: str, silence_seconds: float) -> Iterator[None]:
         ) from error
     except urllib3.exceptions.ProtocolError as error:
         raise OperationError(
-            f"the answer of {url} broke off: {_reason(error)}. Repeat the call"
+            f"the response of {url} was cut off: {_reason(error)}. Repeat the call"
         ) from error
     except urllib3.exceptions.HTTPError as error:
         raise OperationError(f"no answer from {url}: {_reason(error)}. {_ELSEWHERE}") from error

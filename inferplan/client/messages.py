@@ -152,7 +152,7 @@ def _openai_parts(events: Iterable[dict[str, Any]]) -> Iterator[Part]:
                     f"{function.get('name') or ''}{function.get('arguments') or ''}", "a tool call"
                 )
     if started and reason is None and not complete:
-        raise AnswerError("broke off its answer. Repeat the call")
+        raise AnswerError("stopped in the middle of its answer. Repeat the call")
     if reason == "length":
         raise AnswerError("ended its answer at the limit of tokens. Allow more with --max-tokens")
     if reason not in (None, "stop", "tool_calls", "function_call"):

@@ -158,7 +158,7 @@ def _check_tensors(
     if kind == "kserve-v2-http" and tensors.decoupled:
         other = "kserve-v2-grpc" if text is None else "triton-generate"
         raise RequestError(
-            f"{name} answers in pieces, which KServe's HTTP infer cannot carry. Use --protocol"
+            f"{name} streams its answer, which KServe's HTTP infer cannot carry. Use --protocol"
             f" {other}"
         )
 
@@ -194,7 +194,7 @@ def _url(
         return contract.gateway + path
     if contract.grpc is None:
         raise RequestError(
-            f"the gateway of {stack} carries no gRPC (an application load balancer does not). Use"
+            f"the gateway of {stack} does not support gRPC (an application load balancer does not). Use"
             " another --protocol"
         )
     return contract.grpc

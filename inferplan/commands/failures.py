@@ -91,5 +91,5 @@ def _keep_trace(error: Exception) -> str:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
             stream.writelines(traceback.format_exception(error))
     except OSError as full:
-        return f"and its trace could not be kept ({full.strerror})"
+        return f"and its trace could not be saved ({full.strerror})"
     return f"please report it with the trace in {path}"

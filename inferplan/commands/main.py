@@ -246,7 +246,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
     if code == INTERRUPTED:
         from inferplan.commands.screen import say
 
-        kept = _END_OF_AUDIT if line[:1] == ["audit"] else "what was done stays. To continue"
+        kept = _END_OF_AUDIT if line[:1] == ["audit"] else "completed steps are kept. To continue"
         say(f"inferplan: interrupted; {kept}, run: {shlex.join(['inferplan', *line])}")
         code = TERMINATED if terminated.is_set() else code
     sys.exit(code if line else BAD_INPUT)

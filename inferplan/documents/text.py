@@ -10,7 +10,7 @@ HIDDEN = "[hidden: looks like a credential]"
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _COLOUR_TAG = re.compile(r"<\{%[^{}]*?%\}>")
-# Control characters, and those that turn or hide text: what is shown must be what is there.
+# Control characters, and those that reverse or hide text: readers must see the text as it is.
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )

@@ -109,8 +109,8 @@ def _without_flow_entry(text: str, collection: ListNode | MapNode, start: int, e
         between = text[comma + 1 : start]
     if not between.strip(" "):
         return _cut(text, min(start, comma), max(end, comma + 1))
-    # A comment or a line break between the two stays; the later one goes first, so that the earlier
-    # one stays where it is.
+    # A comment or a line break between the two stays. The later one is edited first, so that the
+    # earlier one keeps its position.
     for begin, finish in sorted([(start, end), (comma, comma + 1)], reverse=True):
         text = _cut(text, begin, finish)
     return text

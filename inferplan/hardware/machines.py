@@ -22,8 +22,8 @@ _GI = 2**30
 # Memory that the kernel keeps for contiguous allocations on Graviton (aws/karpenter-provider-aws,
 # instancetype/types.go, read 2026-11).
 _CONTIGUOUS_BYTES = {"x86_64": 0, "arm64": 64 * _MI}
-# Root volume of a node that has no instance store: what nodes commonly get, and enough for the
-# system and one engine image.
+# Root volume of a node without an instance store: a common size, enough for the system and one
+# engine image.
 _ROOT_VOLUME = 100 * _GI
 
 

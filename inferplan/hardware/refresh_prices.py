@@ -24,7 +24,7 @@ _MACHINE = {
     "preInstalledSw": "NA",
     "capacitystatus": "Used",
 }
-# What the price list calls the units of services.csv.
+# The names of the units of services.csv in the price list.
 _UNITS = {"hour": ("Hrs", "Hours"), "month": ("Keys", "months"), "GiB-month": ("GB-Mo",)}
 
 

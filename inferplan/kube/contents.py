@@ -61,7 +61,7 @@ class Contents:
             *([f"and {more} more"] if (more := len(self.foreign) - _MOST_NAMED) > 0 else []),
         ]
         denied = [
-            f"kinds that could not be listed, so that their objects are unknown: {', '.join(self.unlisted)}"
+            f"kinds that could not be listed, so their objects are unknown: {', '.join(self.unlisted)}"
         ] * bool(self.unlisted)
         return "\n".join(
             [

@@ -130,7 +130,7 @@ def expiring(consumers: dict[str, ConsumerSpec], stack: str, today: date) -> Ite
             command = add if version == spec.newest else retire
             if last_day < today:
                 yield (
-                    f"key {version} of {consumer} expired on {last_day} and is refused; next:"
+                    f"key {version} of {consumer} expired on {last_day} and is rejected; next:"
                     f" {command}"
                 )
             else:

@@ -29,7 +29,7 @@ from inferplan.predict.memory import (
 from inferplan.predict.profiles import Measured, differences, key_of, load, measured
 from inferplan.predict.traffic import Objective, Traffic, objective_of, placed, traffic_of
 
-# Weights of fewer bytes than this share of the layers are quantized.
+# Weights with fewer bytes than this share of the layers count as quantized.
 _QUANTIZED = 0.8
 Source = Literal["predicted", "measured", "unknown"]
 

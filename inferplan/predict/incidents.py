@@ -53,12 +53,12 @@ class Incident(Part):
         """The limits that `outcome` breaks, "" for none."""
         lost, late = self.limits.lost, self.limits.late_percent
         parts = (
-            [f"{outcome.lost:,} requests lost, allowed are {lost:,g}"]
+            [f"{outcome.lost:,} requests lost; at most {lost:,g}"]
             if lost is not None and outcome.lost > lost
             else []
         )
         if late is not None and outcome.late_percent > late:
-            parts.append(f"{outcome.late_percent:.1f}% of the requests late, allowed are {late:g}%")
+            parts.append(f"{outcome.late_percent:.1f}% of the requests late; at most {late:g}%")
         return "; ".join(parts)
 
 

@@ -266,8 +266,8 @@ class Kernels:
         return self._call(self._memory, tokens_per_step)
 
     def _memory(self, tokens_per_step: int) -> Memory:
-        # Not through the library's own estimate: it imports pandas, which takes longer than all
-        # that it answers.
+        # Not through the library's own estimate, which imports pandas: that takes longer than the
+        # answer.
         from aiconfigurator_core.sdk.config_builders import build_model_config
         from aiconfigurator_core.sdk.models import get_model
         from aiconfigurator_core.sdk.perf_database import get_database

@@ -14,8 +14,9 @@ from inferplan.kube.quantity import bytes_of
 from inferplan.predict.configurations import UnknownSpeedError, stated_config
 from inferplan.predict.library import MEASURE, Memory, base_of, library_model
 
-# The engine's own: context of the device, communication, graphs. vLLM 0.33 on one accelerator of a
-# small model takes 0.7 to 1.2 GiB besides weights and activations (its profile at the start).
+# Memory of the engine itself: context of the device, communication, graphs. vLLM 0.33 on one
+# accelerator of a small model takes 0.7 to 1.2 GiB besides weights and activations (its profile at
+# the start).
 _OWN = 1 << 30
 # Activations of a token, in widths of the model, of a large step (the library's own constant).
 _ACTIVATIONS = 10
@@ -109,7 +110,7 @@ def cache_of(model: str, batching: Mapping[str, Any]) -> float:
     config = config_of(model)
     amount = _per_token(config, batching) if config else 0.0
     if not amount:
-        raise UnknownSpeedError(f"nothing states the KV cache of {model}", MEASURE)
+        raise UnknownSpeedError(f"the size of the KV cache is not known for {model}", MEASURE)
     return amount
 
 

@@ -85,7 +85,7 @@ def open_secrets(
     except SecretsError:
         if source != str(PROJECT.path):
             raise
-        # The user did not name this file for this stack: another passphrase can be its own.
+        # The user did not name this file for this stack, which may have another passphrase.
         reason = f"the passphrase in {source} is not this stack's"
         return OpenedSecrets(_digests(secrets), placeholders=True, reason=reason)
     return OpenedSecrets(

@@ -78,7 +78,7 @@ def cost_table(before: Cost, after: Cost, budget: Decimal | None, region: str) -
         for each in by_name.values()
     ]
     if unchanged:
-        # One row by kind: it is most of a stack and nothing to decide about.
+        # One row for each kind: these resources are most of a stack, and need no decision.
         kinds = sorted(Counter(clean(each.kind) for each in unchanged).items())
         usual, least, most = (
             sum(amounts, Decimal(0)) for amounts in zip(*map(_amounts, unchanged), strict=True)
@@ -107,7 +107,7 @@ def _notes(before: Cost, after: Cost, budget: Decimal | None, region: str) -> It
     if prices.place:
         yield (
             "Prices of that region are those of us-east-1 by the ratio of one size per family"
-            " (regions.csv). What has none is listed below."
+            " (regions.csv). Kinds without such a price are listed below."
         )
         yield (
             f"Services without a price there count in the highest cost only, at {prices.ceiling}"
@@ -128,7 +128,7 @@ def _notes(before: Cost, after: Cost, budget: Decimal | None, region: str) -> It
         )
     yield from map(clean, after.notes)
     if removed := _unpriced(before, but=after):
-        yield f"Removed, and never priced: {removed}."
+        yield f"Removed, and without a price: {removed}."
     fake = sum("costs nothing" in why for _, _, why in after.unpriced)
     if fake:
         yield f"{fake} fake nodes cost nothing."

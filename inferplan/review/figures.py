@@ -100,7 +100,7 @@ def _by_pool(before: Pools, after: Pools, part: Callable[[PoolCapacity], object]
 
 
 def _is_short(was: PoolCapacity | None, will: PoolCapacity) -> bool:
-    # A pool of which nothing tells how many nodes it has is not empty, only unknown.
+    # If nothing states how many nodes a pool has, the number is unknown, not zero.
     has_nodes = will.nodes or (was is not None and was.nodes)
     missing_before = 0 if was is None else max(was.highest - was.offered, 0)
     if will.highest > will.offered:

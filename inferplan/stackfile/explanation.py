@@ -69,7 +69,7 @@ def explain(path: str) -> list[Key]:
             below = [found for each in places for found in _below(each.field, step)]
             # A name of the user's own: the value below the mapping has the next key.
             close = get_close_matches(step, allowed, n=1, cutoff=0.8)
-            # A word that is nearly a key is rather a mistake than a name.
+            # A word that is almost a key is more likely a mistake than a name.
             places = (
                 below
                 if below or (close and close[0] != step)

@@ -275,8 +275,8 @@ def _cross_errors_of_valid_sections(
         settings = StackSettings.model_validate_json(json.dumps(rest), strict=True)
     except ValidationError:
         return []
-    # What was left out is missing among the known names, so a name that may mean it is judged once
-    # that is sound.
+    # An entry that was left out is missing among the known names, so a name that may refer to it is
+    # checked once the entry is valid.
     values = (
         (error, value_at(data, error.path)) for error in check(settings, has_key_seed=has_key_seed)
     )

@@ -63,7 +63,7 @@ def _calls(workspace: Workspace, diary: Diary) -> list[tuple[Target, Caller]]:
     }
     for model, endpoint in {**contract.endpoints, **contract.routes}.items():
         if model in routed and not endpoint.consumers:
-            continue  # its consumers have only the route
+            continue  # its consumers may call only the route
         try:
             aim = target(
                 contract, model, protocol=None, gateway=None, path=None, stack=workspace.stack

@@ -16,7 +16,7 @@ from inferplan.errors import OperationError, RequestError
 from inferplan.stackfile.reader import read_stack, stack_path
 from inferplan.workspace.project import SETTINGS_FOLDERS, stack_files, stack_name
 
-# What no program run reads.
+# Files that no run of the program reads.
 _WITHOUT_EFFECT = re.compile(
     r"^(docs/|tests/|benchmarks/|\.github/|\.ci/|[^/]*\.md$|LICENSE|\.gitignore$|Makefile$)"
 )

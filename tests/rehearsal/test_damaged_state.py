@@ -165,7 +165,7 @@ def test_a_termination_ends_in_the_line_of_an_interrupt(tmp_path, name):
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
     assert (
         done.stderr
-        == "inferplan: interrupted; what was done stays. To continue, run: inferplan schema\n"
+        == "inferplan: interrupted; completed steps are kept. To continue, run: inferplan schema\n"
     )
     assert not list(tmp_path.iterdir())
 

@@ -92,7 +92,7 @@ def test_resources_that_the_pack_did_not_judge_are_a_risk():
     for judged, expected in ((3, []), (1, ["1 of 3 resources, 3 of which the base has too"])):
         events = events_of(plan, packs=packs(replace(report, judged=judged)))
         [stack] = make_report([read_bytes(to_ndjson(events))]).stacks
-        causes = [each.cause for each in stack.risks if each.what == "was judged in part"]
+        causes = [each.cause for each in stack.risks if each.what == "was judged only in part"]
         assert causes == expected
         assert "resources judged" not in stack.policy_packs[0]
 

@@ -54,7 +54,7 @@ class LocalGateway:
             if len(shown) == 1
             else "; ".join(f"{name}: {each}" for name, each in sorted(self._profiles.items()))
         )
-        yield f"stubs answer for the models, and no model runs ({profile})"
+        yield f"stubs answer in place of the models, and no model runs ({profile})"
         yield from nginx.limits(self._endpoints)
         if self._real is not None:
             _, dropped = arguments_of(self._real, self._workspace.record())

@@ -101,7 +101,7 @@ def arguments_of(server: RealServer, recording: Recording) -> tuple[list[str], l
     """
     kept, dropped, name = [], [], ""
     for word in container_of(server.model, recording)["args"][1:]:
-        # A word without dashes is a value of the option before it.
+        # A word without dashes is the value of the option before it.
         is_option = word.startswith("--")
         name = word.partition("=")[0] if is_option else name
         if name in server.build.lacks:

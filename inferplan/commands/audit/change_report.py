@@ -24,7 +24,7 @@ from inferplan.review.report import Report, make_report
 
 _PROJECT = "audit"
 
-# They are about Pulumi programs.
+# These rules are about Pulumi programs.
 _LEVELS = {
     "stack-disallow-several-providers": Level.DISABLED,
     "stack-disallow-unseen-objects": Level.DISABLED,

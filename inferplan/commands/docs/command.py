@@ -54,7 +54,7 @@ def command(
     matches = search(words)
     if not matches:
         raise RequestError(
-            f"No page has all of {' '.join(words)!r}. Give fewer words, or list the pages with:"
+            f"No page contains all of {' '.join(words)!r}. Search for fewer words, or list the pages with:"
             " inferplan docs"
         )
     rows = [(each.address, each.title, _line(each, words)) for each in matches[:_MOST]]

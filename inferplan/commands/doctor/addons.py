@@ -82,7 +82,7 @@ def check_scaling(cluster: ExaminedCluster) -> Iterator[Finding]:
     scalers = [key.name for key, _ in cluster.of_kind("HorizontalPodAutoscaler")]
     if scalers and not cluster.live.serves(_METRICS, "PodMetrics"):
         message = (
-            f"the HorizontalPodAutoscaler of {', '.join(scalers)} follows CPU, and the cluster does"
+            f"the HorizontalPodAutoscaler of {', '.join(scalers)} scales by CPU, but the cluster does"
             f" not serve {_METRICS}"
         )
         yield error(message, f"{cluster.kubectl} {_METRICS_SERVER}")
@@ -106,11 +106,12 @@ def _reachable(cluster: ExaminedCluster, address: str) -> Finding:
     namespace, _, suffix = rest.partition(".")
     if suffix.split(".")[0] != "svc":
         return unknown(
-            f"not provable from here: that KEDA reaches {address}", f"curl {address}/-/ready"
+            f"cannot be checked from here: whether KEDA reaches {address}",
+            f"curl {address}/-/ready",
         )
     if cluster.live.find(ObjectKey("v1", "Service", namespace, name)) is None:
         return error(
-            f"KEDA asks {address}, and there is no Service {namespace}/{name}",
+            f"KEDA queries {address}, but there is no Service {namespace}/{name}",
             f"{cluster.kubectl} get services -A | grep -i prometheus",
         )
-    return ok(f"Service {namespace}/{name}, which KEDA asks, exists")
+    return ok(f"Service {namespace}/{name}, which KEDA queries, exists")

@@ -243,7 +243,7 @@ def check_room(cluster: ExaminedCluster) -> Iterator[Finding]:
     pods, a surge pod of the gateway and a preheat.
     """
     if (shared := shared_nodes(cluster.settings)) is None:
-        yield ok("models share no node with other pods, or the gateway has nodes of its own")
+        yield ok("models share no nodes with other pods, or the gateway has its own nodes")
         return
     name, _, rows = shared
     target = cluster.settings.node_pools[name].target(name)

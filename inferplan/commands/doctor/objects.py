@@ -260,7 +260,7 @@ def check_quotas(cluster: ExaminedCluster) -> Iterator[Finding]:
                     f"{cluster.kubectl} -n {namespace} patch resourcequota {name} --type=merge -p"
                     f" '{patch}'"
                 )
-                # What is used may be the stack's own pods, from an earlier update.
+                # The used part may belong to the stack's own pods from an earlier update.
                 yield error(message, raise_limit) if need > limit else warning(message, raise_limit)
     for (_, name), each in cluster.live.objects("v1", "LimitRange", namespace).items():
         for message, patch in _over_limit(cluster, each):

@@ -76,7 +76,7 @@ def command(
         deleted = None
     elif not cluster:
         deleted = _empty(existing, keep_namespace=keep_namespace)
-    # Its contents go with the cluster, which need not run or have room on its disk for that.
+    # Deleting the cluster deletes its contents too. It need not run, and its disk may be full.
     removed = [
         each
         for each in (existing.cluster, existing.old_cluster)

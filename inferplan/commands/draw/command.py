@@ -36,7 +36,7 @@ def command(
     html: Annotated[
         Path | None, typer.Option(help="Write the page here (default: STACK.html).")
     ] = None,
-    svg: Annotated[Path | None, typer.Option(help="Write the picture alone as SVG.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Write only the picture, as SVG.")] = None,
     live: Annotated[
         bool,
         typer.Option(
@@ -44,7 +44,7 @@ def command(
         ),
     ] = False,
     every: Annotated[
-        int, typer.Option(min=1, max=300, metavar="SECONDS", help="With --live: seconds between two pages.")
+        int, typer.Option(min=1, max=300, metavar="SECONDS", help="With --live: seconds between pages.")
     ] = 5,
 ) -> None:  # fmt: skip
     """Draw pools, nodes, models, stores, gateway and consumers of STACK, with the monthly cost.
@@ -52,11 +52,11 @@ def command(
     """
     if live and against:
         raise RequestError(
-            "--live shows the cluster of now, and --against compares two files. Leave one out"
+            "--live shows the current cluster, and --against compares two files. Leave one out"
         )
     baseline = read_baseline(against, stack) if against else None
     if baseline is not None and baseline.commit:
-        # Otherwise everything that follows from a secret would differ.
+        # Otherwise every value derived from a secret would differ.
         forget_passphrase()
     workspace = open_workspace(stack, reads_secrets=True)
     path = html or Path(f"{workspace.stack}.html")
@@ -72,7 +72,7 @@ def command(
         write(path, render(report, compared=against).encode())
         say(f"wrote {path}: open it in a browser")
         return
-    say(f"{path} is written again every {every} s; open it in a browser, and end this with Ctrl-C")
+    say(f"{path} is rewritten every {every} s; open it in a browser, and stop with Ctrl-C")
     while True:
         write(path, _live(report, workspace, context, every).encode())
         time.sleep(every)

@@ -41,7 +41,7 @@ def command(
         if "." in word:
             explain(word)  # says what the path lacks
         raise RequestError(
-            f"No topic is called {word!r}.{near(word)} To list all topics, run inferplan explain."
+            f"Unknown topic {word!r}.{near(word)} To list all topics, run inferplan explain."
         )
     if as_json:
         show_json({"version": 1, "keys": list(map(asdict, keys)), "topics": list(map(asdict, rows))})  # fmt: skip

@@ -29,7 +29,7 @@ _OTHER_CHARACTERS = (
 )
 _SEPARATORS = ";&|<>\n"
 _SCRIPT = (
-    "of the shell script, only the command of the server and its options are read; comments and"
+    "only the command of the server and its options are read from the shell script; comments and"
     " other commands are not carried over"
 )
 
@@ -76,7 +76,7 @@ def read_options(
                 " environment"
             )
         elif any(map(_TEMPLATE.search, each.words)):
-            each.reason = "it has a template that only the tools of its source fill in"
+            each.reason = "it contains a template that only the tools of its source can fill in"
     return options
 
 

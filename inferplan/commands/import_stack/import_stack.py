@@ -25,7 +25,7 @@ _COMMANDS = table("commands/import_stack/servers.toml")["commands"]
 _FILES, _PROGRAMS = re.compile(_COMMANDS["files"]), re.compile(_COMMANDS["programs"])
 _NO_COMMIT = "0" * 40
 _NO_SERVER = (
-    "There is no server in it that a stack can describe. Name values, a Deployment or an"
+    "It contains no server that a stack can describe. Name values, a Deployment or an"
     " InferenceService. Nothing was written."
 )
 _MOST_REASONS = 5
@@ -254,7 +254,7 @@ def _repository(server: Server, weights: dict[str, Any] | None) -> dict[str, Any
     if not loaded:
         server.source.leave(
             (),
-            f"models: nothing names those of the repository; replace {server.name} by their names",
+            f"models: the source does not name the models of the repository; replace {server.name} by their names",
         )
     leave_options(server, (each for each in server.options if each not in loaded))
     return {
@@ -271,7 +271,8 @@ def _applications(server: Server, weights: dict[str, Any] | None) -> dict[str, A
     if not server.applications or not server.version:
         missing = "the version of its image" if server.applications else "its application"
         server.source.reject(
-            (), f"server {server.name}: nothing names {missing}; write it by hand (docs/engines)"
+            (),
+            f"server {server.name}: the source does not name {missing}; write it by hand (docs/engines)",
         )
         return None
     version = table("commands/import_stack/servers.toml")["applications"]["version"]

@@ -34,7 +34,7 @@ from inferplan.tables import table
 _TABLE = table("commands/import_stack/servers.toml")
 _VERSION = re.compile(r"2\.[0-9]+\.[0-9]+")
 _MODELS = ("servingEngineSpec", "modelSpec")
-# Of every object, and without a meaning for a stack.
+# Fields of every object that mean nothing for a stack.
 _IGNORED = {("apiVersion",), ("kind",), ("metadata", "name")}
 
 

@@ -27,7 +27,7 @@ from inferplan.errors import RequestError
 
 def command(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder to make, or an empty one.")
+        Path, typer.Argument(metavar="DIR", help="The folder to create, or an empty folder.")
     ],
     where: Annotated[
         str | None, typer.Option(help=f"Where models run: {', '.join(PLACES)}.")
@@ -162,5 +162,5 @@ def _print(new: NewRepository, *, simulated: bool, on_cpus: bool) -> None:
             " model answers"
         )
     print(
-        f"  cd {new.folder} && git init && git add --all  # README.md there says what else to type"
+        f"  cd {new.folder} && git init && git add --all  # README.md there lists the next commands"
     )

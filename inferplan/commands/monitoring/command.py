@@ -16,7 +16,9 @@ def command(
     to: Annotated[
         Path,
         typer.Option(
-            "--to", metavar="DIR", help="The folder for the files, which is made if it is missing."
+            "--to",
+            metavar="DIR",
+            help="The folder for the files; it is created if it does not exist.",
         ),
     ],
 ) -> None:

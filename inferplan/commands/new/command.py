@@ -102,7 +102,7 @@ def _print(draft: Draft, new: NewStack, *, typed: bool) -> None:
         cloud = draft.settings.cluster.cloud
         print(
             f"the cluster that it creates is named {new.cluster}, here and in the exemptions;"
-            f" {cloud} has one cluster of a name"
+            f" {cloud} requires unique cluster names"
         )
     if not draft.settings.cluster.is_simulated:
         names = "stores" if new.cluster else "cluster, stores"
@@ -140,5 +140,5 @@ def _unfit_for_rehearsal(stack: str) -> str:
     try:
         cluster_directory(stack)
     except ClusterError as error:
-        return f"Pulumi accepts the name, and no rehearsal does: {error}"
+        return f"Pulumi accepts the name, but a rehearsal does not: {error}"
     return ""

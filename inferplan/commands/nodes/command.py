@@ -53,7 +53,7 @@ def command(
             recorded.omitted_labels
         ),
         "values of taints replaced; keep one with --label": recorded.replaced_taints,
-        "devices left out, because a nodes file cannot say them": recorded.omitted_devices,
+        "devices left out, because a nodes file cannot describe them": recorded.omitted_devices,
     }
     notes = [f"{text}: {', '.join(names)}" for text, names in several.items() if names]
     note(

@@ -31,10 +31,7 @@ def record_nodes(
         nodes, *others = (each["items"] for each in answers)
         recorded = record(nodes or (), *others, labels=labels)
     except (AttributeError, KeyError, TypeError) as error:
-        problem = (
-            f"The server of context {context!r} sent lists that are not those of Kubernetes:"
-            f" {error!r}"
-        )
+        problem = f"The server of context {context!r} did not send Kubernetes lists: {error!r}"
         raise OperationError(
             f"{problem}. Check it: kubectl config view --minify --context {context}"
         ) from error

@@ -120,7 +120,7 @@ def _plan(stack: str, against: str | None, *, trust: bool, own: bool) -> StackPl
         if trust:
             note([f"{baseline.name[:12]} was planned by its own code, with this shell's secrets"])
         else:
-            # Otherwise everything that follows from a secret would differ.
+            # Otherwise every value derived from a secret would differ.
             forget_passphrase()
             way = "from its stack file by this installation, both plans without secrets"
             note([f"{baseline.name[:12]} was planned {way}; --trust runs its own code with them"])

@@ -80,7 +80,7 @@ def _clients(checkout: Path, folder: Path, stack: str) -> Iterator[Path]:
         text=True,
     ) as process:
         if process.stdout is not None:
-            process.stdout.readline()  # it says when it calls
+            process.stdout.readline()  # it prints a line when its calls begin
         try:
             yield diary
         finally:

@@ -53,9 +53,9 @@ def command(
             ),
         ),
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="Print one table and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one table and exit.")] = False,
     every: Annotated[
-        int, typer.Option(min=1, max=300, metavar="SECONDS", help="Seconds between two tables.")
+        int, typer.Option(min=1, max=300, metavar="SECONDS", help="Seconds between tables.")
     ] = 5,
     as_json: Annotated[
         bool, json_option("With --once: print one JSON document instead of a table.")

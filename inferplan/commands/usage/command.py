@@ -152,11 +152,11 @@ def _notes(
     lost = usage.unjoined
     for model, requests in sorted(lost.answered_without_record.items()):
         named = _named(requests, f"answered requests of {model}")
-        yield f"{named} have no line of a server. {_remedy(settings, counted, model)}"
+        yield f"{named} have no log line of a server. {_remedy(settings, counted, model)}"
     if lost.records_without_request:
         named = _named(lost.records_without_request, "lines of servers")
         yield (
-            f"{named} have no line of the gateway, with {lost.tokens_without_request:,} tokens in"
+            f"{named} have no log line of the gateway, with {lost.tokens_without_request:,} tokens in"
             " all: calls past the gateway, or a log of the gateway that was not read."
         )
     if lost.left_before_an_answer:

@@ -48,7 +48,7 @@ def command(
                 every_byte=not quick,
                 counted=lambda count, bar=bar: bar.advance(bar.task_ids[0], count),
             )
-        # At once: a share may take hours to read.
+        # Printed at once, because reading a share may take hours.
         verdicts.append(verdict)
         for line in () if as_json else _lines(verdict):
             show(line)

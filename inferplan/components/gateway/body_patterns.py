@@ -47,8 +47,8 @@ def json_pattern(group: str) -> str:
     for number in range(2, DEEPEST + 2):
         inner = r'[^][{}"]++|(?1)' + (f"|(?{number + 1})" if number <= DEEPEST else "")
         levels.append(rf"([[{{](?:{inner})*+[]}}])")
-    # After the levels: a member that is neither model nor stream, and a stream in front of the model,
-    # which excludes one behind it.
+    # Groups after the levels: a member other than model and stream, and a stream before the model,
+    # which excludes a stream after it.
     member, in_front = DEEPEST + 2, DEEPEST + 3
     read = f"{_spellings('model')}|{_spellings('stream')}"
     others = rf"((?!{read})(?1)\s*+:\s*+(?:(?1)|[-+.\w]++|(?2))\s*+)"

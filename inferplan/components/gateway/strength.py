@@ -23,7 +23,7 @@ def is_guessable(secret: str) -> bool:
         return True
     if _is_random_hex(text):
         return False
-    from zxcvbn import zxcvbn  # it reads its word lists, 0.3 s of each plan
+    from zxcvbn import zxcvbn  # it reads its word lists, which takes 0.3 s of each plan
 
     # Without zxcvbn's factor for the order of the parts, which makes a long sentence look random.
     bits = sum(

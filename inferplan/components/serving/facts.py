@@ -11,7 +11,7 @@ from inferplan.components.storage.fields import Store
 from inferplan.components.stores import WeightsSpec
 from inferplan.kube.facts import FilesFacts, ModelFacts
 
-# The facts that settings of engines are, by their path; "" for what other facts state.
+# The name of the fact by the path of an engine's setting; "" for a setting that other facts state.
 _MEANINGS = {
     "prompt_tokens": re.compile(r"(.+\.)?(max(Model|Seq|Input)Len|maxNumTokens|contextLength)"),
     "parts": re.compile(

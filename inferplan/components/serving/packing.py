@@ -111,8 +111,8 @@ def nodes_needed(pods: Sequence[Pods], node: Amounts) -> int | None:
         },
     )
     nodes: list[_Nodes] = []
-    # Nodes on which none of `pods` fits; looking at them again would take the square of the number
-    # of models.
+    # Nodes on which none of `pods` fits. Looking at them again would make the time quadratic in the
+    # number of models.
     full = 0
     for each in sorted(pods, key=lambda each: _size(each, node), reverse=True):
         if each.count and not empty.room(each):

@@ -38,7 +38,7 @@ class ServedModel(CalledModel, PlannedTraffic, PodModel, ABC):
     characters.
     """
 
-    # Pods show their own settings.
+    # Pods state their own settings.
     stated: ClassVar[Mapping[str, Any]] = dict.fromkeys(
         (*PodSettings.model_fields, "affinity", "image", "resources", "shared_memory"), True
     )

@@ -35,7 +35,7 @@ _TOKEN: Final = re.compile(_TABLE["tokens"]["token"], re.VERBOSE)
 _LINE: Final = re.compile(_TABLE["tokens"]["line"], re.VERBOSE)
 _BEFORE_COMMIT: Final = ("at", "commit", "revision", "--revision")
 _STRUCTURE: Final = re.compile(r"[=;|{}<>\n\t$]|://|(^|\s)--?\w|:\s|\w:\S")
-# A user with a password, a parameter of a URL, or a sentence: none belongs into a name.
+# A user with a password, a parameter of a URL, or a sentence. A name contains none of these.
 _CREDENTIALS: Final = re.compile(
     r"://[^/\s]*@|^[^/@\s]+:[^/@\s]+@(?!sha)|[?&][\w-]+=[^&]{6}|\s\S+\s\S+\s"
 )

@@ -79,7 +79,7 @@ def _change(path: str, old: Any, new: Any, kind: str) -> PropertyChange:
     if old == SECRET and not is_deleted:
         texts[1] = new.text if new == COMPUTED else f"{SECRET.text} (changed)"
     if new == SECRET and not is_added:
-        # A value that becomes a secret is one already: what it was is not shown either.
+        # A value that becomes a secret counts as one already, so its old value is not shown either.
         texts = [SECRET.text, f"{SECRET.text} (changed)"]
     return PropertyChange(path=path, old=texts[0], new=texts[1], replaces=kind.endswith("-replace"))
 
@@ -89,7 +89,7 @@ def _compared(step: Step) -> Iterator[PropertyChange]:
     paths = {change.path for change in changes}
     yield from changes
     for text in (*step.keys, *step.diffs):
-        # The engine saw a change where both sides look the same: it is one of secrets.
+        # The engine saw a change although both sides look the same, so a secret changed.
         if not any(path == text or path.startswith((f"{text}.", f"{text}[")) for path in paths):
             paths.add(text)
             path = _path_or_none(text)

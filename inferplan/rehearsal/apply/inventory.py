@@ -125,7 +125,7 @@ def unrecorded(
         try:
             items = api.metadata(resource.path())
         except ApiError:
-            continue  # its definition was deleted since
+            continue  # its definition has been deleted
         for each in items:
             key = key_of({**each, "kind": kind})
             if is_applied(each) and key not in recorded:

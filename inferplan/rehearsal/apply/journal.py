@@ -227,7 +227,7 @@ def load(directory: Path, cluster: str) -> tuple[list[Entry], str, bool]:
     def resolved(value: dict[str, Any]) -> Any:
         return texts[value["digest"]] if value.get(marks.SIGNATURE) == _TEXT else value
 
-    # Nothing follows the last line end but what a crash left.
+    # Only a crash leaves text after the last line end.
     for line in lines[:-1]:
         try:
             fact = json.loads(line, object_hook=resolved)

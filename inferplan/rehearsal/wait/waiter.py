@@ -61,7 +61,7 @@ class Waiter:
             check = self._check_for(live)
         except ValueError as error:
             raise ObjectFailed(str(error), "correct the annotation") from error
-        # What is ready needs no watch: an update without changes would read every pod and event.
+        # A ready object needs no watch: an update without changes would read every pod and event.
         return (
             live if check is None or check(live).ready else self.until(target, live, check, limit)
         )

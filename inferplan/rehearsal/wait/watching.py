@@ -20,8 +20,8 @@ _RETRY_SECONDS: Final = 0.2
 _GIVE_UP_SECONDS: Final = 20.0
 # Changes of these kinds do not make a pod schedulable: a node's are heartbeats.
 _IRRELEVANT: Final = ("Event", "Node")
-# Events that say what went well explain no delay. They would be half of what arrives, and each
-# would wake threads.
+# Events about success explain no delay. They would be half of all events, and each would wake
+# threads.
 _ROUTINE: Final = ("Scheduled", "SuccessfulCreate", "ScalingReplicaSet", "RegisteredNode", "NoPods")
 _QUERIES: Final = {"Event": {"fieldSelector": ",".join(f"reason!={each}" for each in _ROUTINE)}}
 

@@ -15,7 +15,7 @@ def declared(preview: Preview, side: When) -> Iterator[Declared]:
     for step in preview.steps:
         state = step.before if side == "before" else step.after
         if state is not None:
-            # Of the stack itself, what it says about itself counts.
+            # For the stack itself, its own statement counts.
             inputs = state.outputs if step.type == STACK_TYPE else state.inputs
             yield Declared(
                 type=step.type, urn=step.urn, name=step.name, inputs=inputs, counted=state.pods

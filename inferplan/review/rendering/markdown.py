@@ -88,7 +88,7 @@ def _stack(stack: StackReport, *, alone: bool) -> Iterator[Section]:
         for severity, where, text in stack.diagnostics
     ]
     if messages and stack.rank == FAILED:
-        # Of a run that failed, the reason is all that there is to read.
+        # The only thing to read about a failed run is its reason.
         yield Section(head="### Errors\n\n", items=messages, tail="\n", noun="message", rank=1)
     yield from _blocking(stack)
     if stack.serious:
@@ -155,7 +155,7 @@ def _policies(stack: StackReport) -> Iterator[Section]:
             "policy result",
             6,
         )
-    # A run that broke off has not asked its packs to the end.
+    # An interrupted run did not finish asking its policy packs.
     if stack.policy_packs and stack.rank > FAILED:
         verdict = "judged by" if stack.policies else "no violation found by"
         yield Section(
@@ -293,7 +293,7 @@ def fit(sections: list[Section], budget: int, *, more: str = "") -> str:
     room_bytes = budget * BYTES_PER_CHARACTER - sum(
         len(section.text(more).encode()) for section in sections
     )
-    # Of two sections of one rank, the one nearer to the end gives first.
+    # Of two sections with the same rank, the later one is shortened first.
     for section in sorted(
         (each for each in reversed(sections) if each.rank), key=lambda each: -each.rank
     ):

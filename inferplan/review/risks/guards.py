@@ -117,7 +117,7 @@ def _pack_risks(preview: Preview, guards: Guards) -> Iterator[Risk]:
         both = sum(each.before is not None for each in existing)
         yield _risk(
             CRITICAL,
-            "was judged in part",
+            "was judged only in part",
             f"{preview.judged} of {len(existing)} resources, {both} of which the base has too",
             "violations of the others are unknown: review what gives the rules their resources",
         )
@@ -160,7 +160,7 @@ def _exemption_risks(before: Settings, after: Settings) -> Iterator[Risk]:
                 what = (
                     "gets a longer exemption"
                     if new_end > end
-                    else "keeps an exemption, whose words change"
+                    else "keeps an exemption whose reason changes"
                 )
                 if new_end < end:
                     what, consequence = (

@@ -244,7 +244,8 @@ def _cause(rule: PropertyRule, path: str, sides: Comparison) -> str:
         and not has_parts(before)
         and not has_parts(after)
     ):
-        # Of two long lists only what differs; where it is the same, the order does.
+        # Of two long lists, only the items that differ; if the items are the same, their order
+        # differs.
         removed, added = (
             [each for each in before if each not in after],
             [each for each in after if each not in before],

@@ -76,7 +76,7 @@ def risks_of(step: Step, changes: tuple[PropertyChange, ...], real: Step) -> Ite
         and not state.custom
         and not step.type.startswith("kubernetes:")
     ):
-        # A component is nothing but its resources, and what its stack says about it are facts.
+        # A component consists of its resources; its stack states the rest as facts.
         return
     # Resources in a component are deleted with it, and reported one by one.
     if (step.op in GOES and step.old and step.old.custom) or step.op == "replace":

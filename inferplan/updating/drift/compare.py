@@ -18,7 +18,7 @@ def compare(live: Any, wanted: Any) -> Iterator[Difference]:
     """
     for path, ours, theirs in differences(wanted, live, parts=_parts):
         if isinstance(theirs, list) and isinstance(ours, list):
-            # What both have says nothing about the difference.
+            # Values that both have do not explain the difference.
             unmatched, missing = _without(theirs, ours), _without(ours, theirs)
             yield path, unmatched, missing
         elif not (_is_empty(theirs) and _is_empty(ours)):

@@ -105,7 +105,7 @@ def call(monkeypatch, capsys):
         (
             _body("<html><title>Sign in</title></html>", "text/html; charset=utf-8"),
             "",
-            "answers with an HTML page, for example of a login",
+            "answered with an HTML page, for example of a login",
         ),
         (_body("<html><title>Sign in</title></html>"), "", "sent text that is not JSON: '<html>"),
         (_body(""), "", "llama-3-8b sent no answer: its response has no text"),
@@ -130,9 +130,9 @@ def call(monkeypatch, capsys):
             "",
             "No. inferplan: llama-3-8b sent no answer, only a refusal",
         ),
-        (_events(HELLO, done=False), "Hello\n", "broke off its answer"),
-        (_chunked(f"data: {json.dumps(HELLO)}\n\n"), "Hello\n", "broke off"),
-        (_events(HELLO)[:-14], "Hello\n", "broke off: IncompleteRead"),
+        (_events(HELLO, done=False), "Hello\n", "stopped in the middle of its answer"),
+        (_chunked(f"data: {json.dumps(HELLO)}\n\n"), "Hello\n", "was cut off"),
+        (_events(HELLO)[:-14], "Hello\n", "was cut off: IncompleteRead"),
         (
             _events(HELLO, _delta("length")),
             "Hello\n",
@@ -208,4 +208,4 @@ def test_json_of_a_cut_answer_prints_no_document(call):
         _chunked('data: {"choices": [{"delta": {"content": "Hel"}}]}'), "--json"
     )
     assert (code, out) == (1, "")
-    assert "broke off" in err
+    assert "was cut off" in err

@@ -443,7 +443,7 @@ def test_keys_that_expire_soon_or_did_are_noted_with_what_to_type():
     assert list(expiring(consumers, "local", date(2027, 1, 31))) == [
         "key 1 of batch expires today (2027-01-31); next: inferplan keys add batch --stack local",
         (
-            "key 1 of chat expired on 2027-01-30 and is refused; next: inferplan keys retire chat 1"
+            "key 1 of chat expired on 2027-01-30 and is rejected; next: inferplan keys retire chat 1"
             " --stack local"
         ),
         (

@@ -146,7 +146,7 @@ def test_an_interrupt_ends_in_a_line_that_says_how_to_go_on(add, capsys):
     assert exit_code("try", "two words") == 130
     assert (
         capsys.readouterr().err
-        == "inferplan: interrupted; what was done stays. To continue, run: inferplan try 'two"
+        == "inferplan: interrupted; completed steps are kept. To continue, run: inferplan try 'two"
         " words'\n"
     )
 
@@ -180,7 +180,7 @@ def test_a_trace_that_cannot_be_written_causes_no_second_failure(
 
     add(command)
     assert exit_code("try") == 1
-    assert "its trace could not be kept (No such file or directory)" in capsys.readouterr().err
+    assert "its trace could not be saved (No such file or directory)" in capsys.readouterr().err
 
 
 def test_an_error_on_purpose_is_printed_as_it_is_with_its_own_exit_code(add, capsys):
@@ -304,5 +304,5 @@ def test_an_interrupt_ends_in_one_line_whatever_it_became(number, raised):
     )
     assert done.returncode == (130 if number == signal.SIGINT else 143), done.stderr
     assert done.stderr == (
-        "inferplan: interrupted; what was done stays. To continue, run: inferplan schema\n"
+        "inferplan: interrupted; completed steps are kept. To continue, run: inferplan schema\n"
     )

@@ -229,7 +229,7 @@ def test_a_name_that_pulumi_rejects_is_rejected(new, name):
 def test_a_name_that_pulumi_takes_is_taken_and_what_a_rehearsal_lacks_is_said(new, name):
     code, said = new(name)
     assert code == 0
-    assert "Pulumi accepts the name, and no rehearsal does: " in said
+    assert "Pulumi accepts the name, but a rehearsal does not: " in said
     assert f"inferplan up {name}" not in said
     assert stack_files(Path.cwd()).keys() == {name, "local", "onprem"}
 

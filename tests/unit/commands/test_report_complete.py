@@ -227,7 +227,7 @@ def test_a_fork_is_never_called_a_preview_of_the_pulumi_cli(repository):
         ),
         (
             lambda settings: settings["exemptions"][0].update(reason="another"),
-            ["keeps an exemption, whose words change"],
+            ["keeps an exemption whose reason changes"],
         ),
         (
             lambda settings: settings.update(levels={"pod-require-non-root": "disabled"}),

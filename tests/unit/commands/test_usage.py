@@ -192,7 +192,7 @@ def test_every_line_that_cannot_be_joined_is_counted_and_named(usage):
     assert [each.rpartition(":")[2] for each in unjoined["unreadable"]] == ["8"]
     assert (unjoined["tokensWithoutRequest"], unjoined["repeated"]) == (7, 1)
     for words in (
-        f"1 answered requests of qwen-3-8b ({POD}-2-1) have no line of a server.",
+        f"1 answered requests of qwen-3-8b ({POD}-2-1) have no log line of a server.",
         "Its tokens are not counted: set models.qwen-3-8b.usageLog: true",
         "The stack has no such model.",
         "lines of servers",

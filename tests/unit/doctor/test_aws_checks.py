@@ -201,7 +201,7 @@ def test_credentials_of_another_account_are_named_with_everything_that_does_not_
         "your credentials are those of account 999988887777, and cluster.account is 111122223333",
         (
             "arn:aws:iam::999988887777:user/anna is not in cluster.create.admins, so the new"
-            " cluster denies it"
+            " cluster will deny it access"
         ),
         f"cluster.create.admins has {ROLE}, which is not in account 999988887777",
     ]
@@ -265,7 +265,7 @@ def test_a_role_of_iam_identity_center_keeps_its_path_in_the_remedy(account):
     ]
     assert finding[1:] == (
         "error",
-        f"{SSO} is not in cluster.create.admins, so the new cluster denies it",
+        f"{SSO} is not in cluster.create.admins, so the new cluster will deny it access",
         f"set cluster.create.admins[1]: {SSO}",
     )
     assert {each[1] for each in examine(account, "AWS account", create=admins(ci, SSO))} == {"ok"}
@@ -357,7 +357,7 @@ def test_an_existing_cluster_must_exist(account):
     [finding] = [each for each in examine(account, "AWS cluster", stack="dev") if each[1] != "ok"]
     assert finding[1:3] == (
         "error",
-        "cluster shared-dev does not exist in us-east-1, and no other one either",
+        "cluster shared-dev does not exist in us-east-1, and no other cluster exists there",
     )
     create("eks", "create_cluster", **{**CLUSTER, "name": "shared-dev"})(account)
     assert {each[1] for each in examine(account, "AWS cluster", stack="dev")} == {"ok"}

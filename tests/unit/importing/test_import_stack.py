@@ -177,7 +177,7 @@ def test_a_server_of_a_repository_keeps_its_claim_and_the_models_that_it_loads(i
         "volumeMounts[1].mountPath",
         "volumes[1].emptyDir",
         "runtimeVersion",
-        "models: nothing names",
+        "models: the source does not name",
         "containers[0].image: the stack's own image",
     ):
         assert words in left

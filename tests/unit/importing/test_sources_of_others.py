@@ -83,7 +83,7 @@ CANARY = "canary-71"
         (deployment("--model=org/m", CANARY), "args[1]: a word without an option"),
         (
             deployment(command=["sh", "-c", f"export A={CANARY} && vllm serve org/m # {CANARY}"]),
-            "command[2]: of the shell script",
+            "command[2]: only the command of the server",
         ),
     ],
 )

@@ -257,7 +257,7 @@ def test_kinds_that_cannot_be_listed_are_named_and_count_as_contents():
     assert contents
     assert contents.unlisted == ("secrets", "widgets.example.com")
     assert (
-        "kinds that could not be listed, so that their objects are unknown: secrets,"
+        "kinds that could not be listed, so their objects are unknown: secrets,"
         " widgets.example.com" in str(contents)
     )
 

@@ -152,7 +152,7 @@ def test_an_incident_tells_one_replica_from_three(tmp_path):
     three = play(found, facts | {"replicas": 3, "maxReplicas": 3}, POOL, Path())
     assert alone.lost > 1000
     assert three.lost < 100
-    assert found.broken(alone).startswith(f"{alone.lost:,} requests lost, allowed are 100")
+    assert found.broken(alone).startswith(f"{alone.lost:,} requests lost; at most 100")
     assert found.broken(three) == ""
     # The same requests in every run, ten minutes of them twice.
     assert alone.requests == three.requests == pytest.approx(2 * 3600 + 2 * 600, rel=0.05)

@@ -105,6 +105,7 @@ def test_a_full_disk_of_images_is_named_with_its_place(monkeypatch, tmp_path):
     text = "ctr: failed to extract layer: write /usr/bin/mesg: no space left on device: unknown"
     full = SimpleNamespace(returncode=1, stderr=text)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: full)
+    monkeypatch.setattr(images, "_archive", lambda *_: tmp_path / "pause.tar")
     pause = default_image("pause")
     # From an archive, and from a registry.
     for is_pulled in (False, True):

@@ -266,7 +266,7 @@ def test_declared_weights_are_priced_where_they_are_stored_and_reading_them_is_t
     assert lines["weights"].usual == gigabytes * Decimal("0.023")
     assert cost.notes == (
         (
-            "By start, not in the sum: each start of a replica of llama reads 107 GB from shared,"
+            "For each start, not in the sum: each start of a replica of llama reads 107 GB from shared,"
             " 3.22 USD."
         ),
     )

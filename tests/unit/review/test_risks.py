@@ -360,7 +360,7 @@ def test_what_goes_without_ever_having_had_a_price_is_named():
     odd = {"instanceTypes": ["x9.huge"], "scalingConfig": {"minSize": 2, "maxSize": 2}}
     stays = [step("same", "aws:ec2/eip:Eip", "a", {}, {}), step("same", BUCKET, "weights", {}, {})]
     text = render(report_on(step("delete", "aws:eks/nodeGroup:NodeGroup", "h100", odd), *stays))
-    assert "Removed, and never priced: NodeGroup h100 (no list price for x9.huge)." in text
+    assert "Removed, and without a price: NodeGroup h100 (no list price for x9.huge)." in text
     assert "Not priced: Bucket weights (by use: " in text
 
 

@@ -154,7 +154,7 @@ def test_the_command_answers_in_text_and_json(capsys):
 
 def test_a_word_that_no_row_knows_is_an_error_with_the_nearest_topic(capsys):
     _, error = explained(capsys, "sglng", code=2)
-    assert "No topic is called 'sglng'. Did you mean 'SGLang'" in error
+    assert "Unknown topic 'sglng'. Did you mean 'SGLang'" in error
 
 
 # A field or value in a stack file that this release does not have, and words of the answer.

@@ -65,7 +65,7 @@ def _used(account: ExaminedAccount, name: str, bucket: str, state: str) -> Itera
     elif state == "denied":
         yield unchecked(
             f"AWS denies s3:ListBucket on {bucket}; needs permission s3:ListBucket. A bucket of"
-            " another account has to let pods read",
+            " another account must allow the pods to read it",
             "the owner of the bucket adds this statement to its policy:"
             f" {json.dumps(_reading(account, bucket))}; and to the policy of its key, if it has"
             f" one: {json.dumps(_decrypting(account))}",
@@ -127,7 +127,7 @@ def _takes_logs(account: ExaminedAccount, name: str, source: str, bucket: str) -
             _grant(account, bucket),
         )
     else:
-        yield ok(f"storage {name}: access-log bucket {bucket} is in {region} and takes logs")
+        yield ok(f"storage {name}: access-log bucket {bucket} is in {region} and accepts logs")
 
 
 def _allows_delivery(account: ExaminedAccount, bucket: str) -> bool:

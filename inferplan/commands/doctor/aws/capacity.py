@@ -211,4 +211,6 @@ def _judge_image(
         )
     end = str(live.get("DeprecationTime", ""))
     if end and datetime.fromisoformat(end) < datetime.now(UTC):
-        yield warning(f"{start} is deprecated since {end[:10]} and gets no security fixes", usual)
+        yield warning(
+            f"{start} has been deprecated since {end[:10]} and gets no security fixes", usual
+        )

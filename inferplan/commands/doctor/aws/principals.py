@@ -130,7 +130,7 @@ def check_account(account: ExaminedAccount) -> Iterator[Finding]:
     own = full_principal(account)
     if own not in admins and not any(_name(each) == _name(own) for each in admins):
         yield error(
-            f"{own} is not in cluster.create.admins, so the new cluster denies it",
+            f"{own} is not in cluster.create.admins, so the new cluster will deny it access",
             f"set cluster.create.admins[{len(admins)}]: {own}",
         )
     for index, arn in enumerate(admins):

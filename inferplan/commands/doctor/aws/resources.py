@@ -32,7 +32,11 @@ def check_cluster(account: ExaminedAccount) -> Iterator[Finding]:
             if len(names) == 1
             else "correct cluster.name or cluster.region, or write cluster.create"
         )
-        there = f"; it has {', '.join(sorted(names))}" if names else ", and no other one either"
+        there = (
+            f"; it has {', '.join(sorted(names))}"
+            if names
+            else ", and no other cluster exists there"
+        )
         yield error(f"cluster {name} does not exist in {region}{there}", remedy)
     elif live["status"] in ("CREATING", "UPDATING", "PENDING"):
         wait = f"aws eks wait cluster-active --region {region} --name {name}"

@@ -50,7 +50,7 @@ class Credentials:
     """Calls AWS in one region with the credentials of the environment, the profile or the instance."""
 
     def __init__(self, region: str, stack: str) -> None:
-        # 0.3 s that no other command pays.
+        # The import takes 0.3 s, which other commands do without.
         try:
             import botocore.session
             from botocore.config import Config

@@ -28,7 +28,7 @@ AUTO_MODE_POLICIES = ("AmazonEKSWorkerNodeMinimalPolicy", "AmazonEC2ContainerReg
 """The permissions of nodes of EKS Auto Mode (EKS user guide, "Amazon EKS Auto Mode node IAM role",
 read 2026-11).
 """
-_GROUP_NAME = 63  # the most characters that EKS takes as a node group's name
+_GROUP_NAME = 63  # the limit of EKS for the name of a node group
 CNI_POLICY = "AmazonEKS_CNI_Policy"
 """The permissions of the VPC CNI, for nodes of clusters whose CNI uses the role of the nodes."""
 _TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template/resources"

@@ -16,7 +16,7 @@ from .stream import Transfer
 from .waiting import in_tasks
 
 _BATCH_FILES, _BATCH_BYTES = 5000, 1 << 30
-# The file system writes flushes that wait at the same time together.
+# The file system combines flushes that wait at the same time.
 _FLUSHES = 16
 # Go spells these errors as the C library does, in lower case.
 _OF_THE_SHARE = (errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG)

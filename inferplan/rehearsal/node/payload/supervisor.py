@@ -74,7 +74,7 @@ async def _connect(
 ) -> None:
     target = sides.socket(side)
     try:
-        # A file has an address that is known later.
+        # A file contains an address that is known only later.
         address = Path(host).read_text(encoding="ascii") if host.startswith("/") else host
         await asyncio.get_running_loop().sock_connect(target, (address, port))
     except OSError:

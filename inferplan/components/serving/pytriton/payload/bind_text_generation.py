@@ -28,7 +28,7 @@ def main(path):
     generator = _load(settings["generator"])(settings["weights"], settings["device"], {**settings["parameters"], **settings})
     running = _Running()
     answer = _stream(generator, settings, running) if settings["streaming"] else _whole(generator, settings, running)
-    # Without the variable nothing is served, rather than to anybody.
+    # Without the variable it serves nothing, instead of serving every client.
     guard = TritonSecurityConfig(access_token=os.environ[settings["key_variable"]], restricted_endpoints=settings["guarded"])
     triton = Triton(config=TritonConfig(**settings["server"]), security_config=guard)
     triton.bind(

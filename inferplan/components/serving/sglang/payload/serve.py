@@ -50,7 +50,7 @@ def main(arguments):
     from sglang.srt.server_args import prepare_server_args
     from sglang.srt.utils import kill_process_tree
 
-    # Without a key nothing is served, rather than to every client.
+    # Without a key it serves nothing, instead of serving every client.
     keys = [os.environ.pop(KEY_VARIABLES[0]), *filter(None, [os.environ.pop(KEY_VARIABLES[1], None)])]
     inner = secrets.token_hex(32)
     guard(app, keys, inner)

@@ -18,7 +18,8 @@ def main(arguments):
     asked = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked.set())
-    # In a session of its own: a signal for this process's group is not one for the ranks.
+    # The ranks have their own session, so a signal to the group of this process does not reach
+    # them.
     ranks = subprocess.Popen(arguments, start_new_session=True)
     while ranks.poll() is None and not asked.wait(STEP_SECONDS):
         pass

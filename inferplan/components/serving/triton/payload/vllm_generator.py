@@ -57,7 +57,7 @@ class Generator:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     async def _end(self):
-        # In the loop, whose task it is to hear the engine go.
+        # In the loop, which notices when the engine ends.
         engine, self.engine = self.engine, None
         engine.shutdown()
 
