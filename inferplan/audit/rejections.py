@@ -69,8 +69,7 @@ def _causes(
     causes = [
         (str(each["field"]), str(each.get("message", "")))
         for each in error.details.get("causes") or ()
-        if each.get("field")
-        not in (None, "", "<nil>")  # no field, but a remark
+        if each.get("field") not in (None, "", "<nil>")  # no field, but a remark
     ]
     # The words before an unknown field or a wrong type repeat the whole object.
     if unknown := _UNKNOWN.findall(words):
