@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from inferplan.kube.names import DOMAIN
@@ -9,6 +10,7 @@ from inferplan.stackfile.reader import PREVIOUS_SEED_KEY, PROJECT, PROVIDER_NAME
 from inferplan.stackfile.stack import StackSettings
 from inferplan.tables import table
 
+_EXAMPLES = "stackfile/examples.toml"
 _SECURE = {
     "type": "object",
     "description": (
@@ -51,9 +53,8 @@ _TOP_LEVEL = {
 def stack_schema() -> dict[str, Any]:
     model = _draft_07(StackSettings.model_json_schema(by_alias=True))
     _describe(model["definitions"])
-    examples = table("stackfile/examples.toml")
-    _add_examples(model["definitions"], examples["values"])
-    for key, entries in examples["snippets"].items():
+    _add_examples(model["definitions"], _examples())
+    for key, entries in table(_EXAMPLES)["snippets"].items():
         model["properties"][key]["defaultSnippets"] = [
             {
                 "label": label,
@@ -148,6 +149,15 @@ def _values(field: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _plain(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     return definitions[node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+
+
+def _examples() -> dict[str, Any]:
+    """The examples of all fields, those of one engine alone from its folder."""
+    package = Path(__file__).parents[1]
+    values = dict(table(_EXAMPLES)["values"])
+    for path in sorted(package.glob("components/serving/*/examples.toml")):
+        values |= table(str(path.relative_to(package)))
+    return values
 
 
 def _add_examples(definitions: dict[str, dict[str, Any]], examples: dict[str, Any]) -> None:

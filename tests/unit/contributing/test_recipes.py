@@ -58,6 +58,12 @@ def follow(recipe: str, folder: Path) -> Path:
     return copy
 
 
+PAGE = """
+from inferplan.rehearsal.serving.payload.metrics import page
+from inferplan.rehearsal.serving.payload.replicas import Model, Replica
+spec = {"name": "parrot", "engine": "echo", "served_names": []}
+print(page(Model(spec), Replica("parrot-0", None, 1)), end="")
+"""
 RUN = "import sys; from inferplan.commands.main import run; run(sys.argv[1:])"
 
 
@@ -105,6 +111,13 @@ def test_an_engine_serves_with_its_default_image(tmp_path):
         ["--greeting=ahoy"],
     )
     assert container["readinessProbe"]["httpGet"]["path"] == "/health"
+    # Its folder has the examples of its fields, and what its stub exposes.
+    fields = json.loads(inferplan(copy, "schema"))["definitions"]["EchoSpec"]["properties"]
+    assert fields["greeting"]["examples"] == ["ahoy"]
+    assert inferplan(copy, program=PAGE).splitlines() == [
+        "# TYPE echo_answers_total counter",
+        'echo_answers_total{parrot="parrot"} 0',
+    ]
 
 
 def test_a_store_answers_for_its_readers(tmp_path):

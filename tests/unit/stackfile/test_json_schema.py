@@ -163,7 +163,7 @@ def test_every_field_that_a_person_types_has_valid_examples():
     }
     assert {name: errors for name, errors in wrong.items() if errors} == {}
     assert [name for name, field in typed_fields() if not field.get("examples")] == [], (
-        "add them to inferplan/stackfile/examples.toml"
+        "add them to inferplan/stackfile/examples.toml, or examples.toml of the engine"
     )
 
 

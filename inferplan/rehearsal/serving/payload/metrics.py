@@ -1,5 +1,5 @@
-"""The page of metrics of one replica, with the names of its engine (metrics.toml), and the pods as
-Prometheus discovers them.
+"""The page of metrics of one replica, with the names of its engine (metrics.toml of its folder),
+and the pods as Prometheus discovers them.
 """
 
 from __future__ import annotations
@@ -11,28 +11,33 @@ from typing import Any
 from inferplan.rehearsal.serving.payload.replicas import BUCKETS, Histogram, Model, Replica
 from inferplan.tables import table
 
-_TABLE = table("rehearsal/serving/payload/metrics.toml")
+
+def _family(engine: str) -> Mapping[str, Any]:
+    """The tables `metrics` and `stub` of `engine`, or of the engine that it extends; without
+    metrics.toml both are empty.
+    """
+    try:
+        own = table(f"components/serving/{engine.replace('-', '_')}/metrics.toml")
+    except FileNotFoundError:
+        return {"metrics": {}, "stub": {"labels": {}, "metrics": []}}
+    return own if "stub" in own else _family(own["extends"])
 
 
 def page(model: Model, replica: Replica) -> str:
-    """Metrics in Prometheus's text format. An engine without a row has none."""
-    family = _TABLE.get(
-        _TABLE["engines"].get(model.spec["engine"], ""), {"labels": {}, "metrics": []}
-    )
+    """Metrics in Prometheus's text format."""
+    family = _family(model.spec["engine"])
+    types, stub = family["metrics"], family["stub"]
     # The servers count a model with adapters or several names under its first name.
     served = next(iter(model.spec["served_names"]), model.spec["name"])
     labels = {
-        name: text.format(served=served, pod=replica.name)
-        for name, text in family["labels"].items()
+        name: text.format(served=served, pod=replica.name) for name, text in stub["labels"].items()
     }
     lines: list[str] = []
-    for metric in family["metrics"]:
-        kind = f"# TYPE {metric['name']} {metric['type']}"
+    for metric in stub["metrics"]:
+        kind = f"# TYPE {metric['name']} {types[metric['name']]}"
         lines += [kind] if kind not in lines else []
         value = _value(replica, metric["value"])
-        lines += _samples(
-            metric, labels | metric.get("labels", {}), value, float(metric.get("factor", 1))
-        )
+        lines += _samples(metric, types[metric["name"]], labels | metric.get("labels", {}), value)
     return "\n".join([*lines, ""])
 
 
@@ -48,12 +53,13 @@ def _value(replica: Replica, name: str) -> float | Histogram:
 
 
 def _samples(
-    metric: Mapping[str, Any], labels: Mapping[str, str], value: float | Histogram, factor: float
+    metric: Mapping[str, Any], kind: str, labels: Mapping[str, str], value: float | Histogram
 ) -> Iterator[str]:
-    name, written = metric["name"], ",".join(f'{key}="{text}"' for key, text in labels.items())
+    name, factor = metric["name"], float(metric.get("factor", 1))
+    written = ",".join(f'{key}="{text}"' for key, text in labels.items())
     if not isinstance(value, Histogram):
         yield f"{name}{{{written}}} {value * factor:g}"
-    elif metric["type"] == "counter":
+    elif kind == "counter":
         yield f"{name}{{{written}}} {value.sum * factor:.0f}"
     else:
         bounds = [*(f"{bound * factor:g}" for bound in BUCKETS), "+Inf"]
