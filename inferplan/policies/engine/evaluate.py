@@ -79,14 +79,12 @@ def evaluate_resource(
     resource: Resource, settings: Settings, levels: Collection[Level]
 ) -> list[Outcome]:
     """The outcomes of the rules of `levels` for `resource`, in the order of their ids."""
-    rules = [rule for rule in rules_for(resource) if settings.level(rule) in levels]
-    return [
-        each
-        for rule in rules
-        for each in _unique(
-            _outcomes(rule, resource.urn, partial(_parts, rule, resource), settings)
-        )
-    ]
+    outcomes: list[Outcome] = []
+    for rule in rules_for(resource):
+        if settings.level(rule) in levels:
+            read_parts = partial(_parts, rule, resource)
+            outcomes += _unique(_outcomes(rule, resource.urn, read_parts, settings))
+    return outcomes
 
 
 def evaluate_stack(stack: Stack, settings: Settings, levels: Collection[Level]) -> list[Outcome]:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Final, NamedTuple, TypeVar
 
 from inferplan.kube.quantity import amount
 
@@ -115,6 +115,16 @@ class Field:
         return (*self._parent.keys, self._key) if self._parent is not None else ()
 
     @property
+    def key(self) -> str | int:
+        """The key or the position in the parent, "" for the top."""
+        return self._key
+
+    @property
+    def raw(self) -> Any:
+        """The plain value, `UNKNOWN` if only an update makes it."""
+        return self._raw
+
+    @property
     def above(self) -> Field:
         """The parent field; the parent of the top is the top."""
         return self._parent or self
@@ -152,12 +162,28 @@ class Field:
 
     @property
     def has_items(self) -> bool:
-        return any(True for _ in self.each())
+        return bool(self._typed("a list", list))
 
     def entries(self) -> Iterator[tuple[str, Field]]:
         """Keys and fields of a map, none where it is absent."""
         for key, item in (self._typed("a map", dict) or {}).items():
             yield key, Field(item, self, key)
+
+    def entries_below(self) -> Iterator[tuple[str | int, Field]]:
+        """The key and the field of every entry and item at any depth, each before those below it.
+        Unknown parts have none.
+        """
+        raw = self._raw
+        if isinstance(raw, dict | list):
+            for key, item in raw.items() if isinstance(raw, dict) else enumerate(raw):
+                field = Field(item, self, key)
+                yield key, field
+                if isinstance(item, dict | list):
+                    yield from field.entries_below()
+
+    def below(self, names: Collection[str]) -> Iterator[Field]:
+        """The fields at any depth whose key is one of `names`."""
+        return (each for key, each in self.entries_below() if key in names)
 
     def texts_below(self) -> Iterator[Field]:
         value = self.value
@@ -176,9 +202,11 @@ class Field:
 
     def text(self) -> str:
         """A string, "" where absent; a number as its digits."""
+        if isinstance(self._raw, str):
+            return self._raw
         value = self._typed("a string", str, int, float)
-        if value is None or isinstance(value, str):
-            return value or ""
+        if value is None:
+            return ""
         number = float(value)
         return f"{number:.0f}" if number.is_integer() else str(number)
 
@@ -206,6 +234,31 @@ class Field:
     def texts(self) -> list[str]:
         """The strings of a list or a single string."""
         return [each.text() for each in self.items()]
+
+
+class Outline(NamedTuple):
+    """The keys and the strings of plain data at any depth. Rules that look for a few of them read
+    the outline first: most resources have none.
+    """
+
+    keys: frozenset[str]
+    texts: tuple[str, ...]
+
+
+def outline_of(value: Any) -> Outline:
+    keys: set[str] = set()
+    texts: list[str] = []
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, dict):
+            keys.update(part)
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
+    return Outline(frozenset(keys), tuple(texts))
 
 
 def matching(items: Iterable[_Item], test: Callable[[_Item], bool]) -> Iterator[_Item]:

@@ -1,7 +1,7 @@
 """All rules in the modules of `inferplan/policies/rules`, in the order of their ids."""
 
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 
@@ -9,6 +9,8 @@ from inferplan.policies import rules as package
 from inferplan.policies.engine.resource import Reading, Resource
 from inferplan.policies.engine.rule import RULES, Rule
 from inferplan.tables import table
+
+Structure = Callable[[Resource], bool]
 
 
 @cache
@@ -40,17 +42,28 @@ def rules_for(resource: Resource) -> tuple[Rule, ...]:
     """The rules that check `resource`: those of its kind, and those whose subject recognizes its
     structure.
     """
-    of_kind, others = _by_kind(resource.kind)
-    return (*of_kind, *(rule for rule in others if rule.subject and rule.subject.also(resource)))
+    structures = frozenset(also for also in _structures(resource.kind) if also(resource))
+    return _rules(resource.kind, structures)
 
 
 @cache
-def _by_kind(kind: str) -> tuple[list[Rule], list[Rule]]:
-    """The rules on single resources: those of a kind, and the others."""
-    rules = [(rule, kind in rule.subject.kinds) for rule in all_rules().values() if rule.subject]
-    return [rule for rule, of_kind in rules if of_kind], [
-        rule for rule, of_kind in rules if not of_kind
-    ]
+def _structures(kind: str) -> tuple[Structure, ...]:
+    """The tests of the rules that other kinds have. Many rules share a test, which runs once for
+    each resource.
+    """
+    subjects = [rule.subject for rule in all_rules().values() if rule.subject]
+    return tuple(dict.fromkeys(each.also for each in subjects if kind not in each.kinds))
+
+
+@cache
+def _rules(kind: str, structures: frozenset[Structure]) -> tuple[Rule, ...]:
+    """The rules on single resources: those of a kind, and those of `structures`."""
+    rules = [(rule, rule.subject) for rule in all_rules().values() if rule.subject]
+    others = [(rule, subject.also) for rule, subject in rules if kind not in subject.kinds]
+    return (
+        *(rule for rule, subject in rules if kind in subject.kinds),
+        *(rule for rule, also in others if also in structures),
+    )
 
 
 @cache

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from inferplan.kube.facts import Subjects, read
-from inferplan.policies.engine.fields import Field, FieldError, matching
+from inferplan.policies.engine.fields import Field, FieldError, Outline, matching, outline_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +45,11 @@ class Resource:
         return Field(self.inputs, urn=self.urn)
 
     @cached_property
+    def outline(self) -> Outline:
+        """The keys and the strings of the inputs. Many rules ask whether it has one of a few."""
+        return outline_of(self.inputs)
+
+    @cached_property
     def kind(self) -> str:
         """The type without its version: `kubernetes:apps:Deployment` for
         `kubernetes:apps/v1:Deployment`, `aws:s3:Bucket`.
@@ -71,6 +76,10 @@ class Resource:
 
     def select(self, *keys: str) -> Iterator[Field]:
         return self.root.select(*keys)
+
+    def below(self, names: Collection[str]) -> Iterable[Field]:
+        """The fields at any depth whose key is one of `names`."""
+        return () if self.outline.keys.isdisjoint(names) else self.root.below(names)
 
     def parts(self, subject: Subject) -> tuple[Any, ...]:
         """The parts of this resource that rules of `subject` check, computed once. Raises

@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
 
+from inferplan.policies.engine.fields import outline_of
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.iam.arns import is_wild
@@ -84,24 +84,16 @@ def _own_accounts(stack: Stack, trusted: list[str]) -> set[str]:
         ):
             # The grantee may be another account, but the key is the stack's own.
             is_grant = resource.kind == "aws:kms:Grant"
-            inputs = resource.inputs.get("keyId") if is_grant else resource.inputs
+            texts = (
+                outline_of(resource.inputs.get("keyId")) if is_grant else resource.outline
+            ).texts
+            arns = (text for text in texts if text.startswith("arn:"))
             weak = resource.kind in access["principals"] and not is_grant
             place = principals if weak else counts
-            place.update(match.group(1) for text in _texts(inputs) if (match := _ARN.match(text)))
+            place.update(match.group(1) for text in arns if (match := _ARN.match(text)))
     first, second = [*(counts or principals).most_common(2), ("", 0), ("", 0)][:2]
     clear = {first[0]} if first[1] > second[1] else set()
     return set(trusted) | (allowed or clear)
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every string in the inputs of a resource. It reads plain values: this runs over all of a
-    stack.
-    """
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list):
-        for each in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(each)
 
 
 def _is_other(text: str, own: set[str]) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack, Subject
@@ -26,7 +26,6 @@ from inferplan.policies.subjects.pods import (
 )
 from inferplan.policies.subjects.programs import image_of
 from inferplan.policies.subjects.serving import model_of
-from inferplan.policies.subjects.tables import entries_below
 from inferplan.policies.subjects.workloads import selected
 from inferplan.tables import table
 
@@ -75,12 +74,12 @@ def _hosts_in(resource: Resource) -> Iterator[tuple[Field, str]]:
         if re.match(names["objects"], resource.kind):
             yield from (
                 (field, field.text())
-                for key, field in entries_below(resource.root)
+                for key, field in resource.root.entries_below()
                 if re.match(names["objectKeys"], str(key)) and "://" in field.text()
             )
         return
     for container in resource.parts(CONTAINERS):
-        for name, entry in container.environment().items():
+        for name, entry in container.environment.items():
             if re.search(names["hostVariables"], name):
                 yield entry.at("value"), entry.at("value").text()
         for word, option, value in container.options:
@@ -236,22 +235,20 @@ def object_require_verified_tls(object_: Resource, _: Parameters) -> Violations:
             for field in files
             if _is_unverified(field.text())
         )
-    for key, field in entries_below(object_.root):
-        if (
-            isinstance(key, str)
-            and not field.unknown
-            and _switches_off(key, str(field.value).lower())
-        ):
+    switches = {key: off for key in object_.outline.keys if (off := _off(key))}
+    for field in object_.below(switches):
+        value = str(field.raw).lower()
+        if {"on": "true", "off": "false"}.get(value, value) in switches[field.key]:
             yield violation(field, "disables the verification of certificates")
 
 
-@cache
-def _switches_off(key: str, value: str) -> bool:
-    value = {"on": "true", "off": "false"}.get(value, value)
-    fields = table(TABLE)["fields"] if value in ("true", "false") else {}
+@lru_cache(maxsize=4096)
+def _off(key: str) -> tuple[str, ...]:
+    """The values, `true` or `false`, with which a field named `key` switches verification off."""
     # Annotations are named DOMAIN/proxy-ssl-verify.
     name = key.rpartition("/")[2].replace("-", "_")
-    return any(value == off and re.fullmatch(pattern, name) for pattern, off in fields.items())
+    fields = table(TABLE)["fields"]
+    return tuple(off for pattern, off in fields.items() if re.fullmatch(pattern, name))
 
 
 _SCRIPT = re.compile(

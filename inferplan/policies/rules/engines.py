@@ -114,7 +114,7 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
     unsafe = row_of(engine).get("unsafe", "(?!)") if engine else "(?!)"
     # Visitors may create accounts if an administrator has to approve them. Open WebUI's are
     # such accounts by default.
-    role = container.environment().get("DEFAULT_USER_ROLE")
+    role = container.environment.get("DEFAULT_USER_ROLE")
     accepted = engine == "open-webui" if role is None else role.at("value").text() == "pending"
     for field, name, value in _settings(container):
         if re.fullmatch(unsafe, f"{name}={value}"):
@@ -145,7 +145,7 @@ def model_disallow_development_switches(container: Container, _: Parameters) -> 
 
 def _settings(container: Container) -> Iterator[tuple[Field, str, str]]:
     """The literal variables and the options of a container: field, name and value."""
-    for name, entry in container.environment().items():
+    for name, entry in container.environment.items():
         if entry.at("valueFrom").absent:
             yield entry, name, entry.at("value").text()
     yield from ((word.field, name, value) for word, name, value in container.options)
@@ -204,7 +204,7 @@ def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Vio
         "lets the model's files run as code",
     )
     trusted = row_of(engine).get("distrust", ()) if (engine := started_engine(container)) else ()
-    names = {word.partition("=")[0] for word in container.words} | container.environment().keys()
+    names = {word.partition("=")[0] for word in container.words} | container.environment.keys()
     if trusted and names.isdisjoint(trusted):
         yield violation(container.at("args"), "trusts the code of models by default")
     for field, text in container.commands():

@@ -109,7 +109,7 @@ def image_require_writable_paths(container: Container, _: Parameters) -> Violati
     movable = {path.env for path in facts.writes}
     values = {
         name: entry.at("value").text()
-        for name, entry in container.environment().items()
+        for name, entry in container.environment.items()
         if name in movable
     }
     missing = [each.path for each in unwritable_paths(facts, values, _writable_mounts(container))]

@@ -142,7 +142,7 @@ def model_require_server_key(container: Container, _: Parameters) -> Violations:
         or not (engine := started_engine(container))
     ):
         return
-    row, environment = row_of(engine), container.environment()
+    row, environment = row_of(engine), container.environment
     problem = "switches the server's key off, so anyone who can reach the port can use the model"
     yield from (violation(each, problem) for each in switches_off(container, engine))
     names = row.get("variables", ())

@@ -31,7 +31,6 @@ from inferplan.policies.subjects.secret_texts import (
     reveals,
 )
 from inferplan.policies.subjects.serving import server_keys
-from inferplan.policies.subjects.tables import entries_below
 
 SECRET_OPTIONS = re.compile(r"(?i)^--?([a-z]+[-_])*(api[-_]?key|token|password|secret)$")
 # Options of curl and wget, and a user with a literal password.
@@ -148,17 +147,21 @@ def secret_disallow_in_config_map(config: Resource, _: Parameters) -> Violations
         if config.at("type").text() != "SecureString" and not public:
             yield violation(value, "is in plain text and may be a secret")
     elif config.kind not in PODS.kinds:
-        named = config.kind == EXTERNAL_SECRET or config.kind.startswith("aws:lambda:")
-        for key, field in entries_below(config.root):
-            text = (
-                ""
-                if field.unknown or not isinstance(field.value, str) or "{{" in field.value
-                else field.value
-            )
-            if SHAPES.search(text) or (key in USER_DATA_KEYS and reveals(text)):
-                yield violation(field, "contains something that looks like a key")
-            elif named and field.above.keys[-1:] in VALUES and _is_named_secret(str(key), text):
-                yield violation(field, "has the name of a secret")
+        yield from _in_texts(config)
+
+
+def _in_texts(config: Resource) -> Violations:
+    """The texts of a resource of any kind that look like keys."""
+    named = config.kind == EXTERNAL_SECRET or config.kind.startswith("aws:lambda:")
+    keys, texts = config.outline
+    if not (named or SHAPES.may_match("\n".join(texts)) or not keys.isdisjoint(USER_DATA_KEYS)):
+        return
+    for key, field in config.root.entries_below():
+        text = field.raw if isinstance(field.raw, str) and "{{" not in field.raw else ""
+        if SHAPES.search(text) or (key in USER_DATA_KEYS and reveals(text)):
+            yield violation(field, "contains something that looks like a key")
+        elif named and field.above.keys[-1:] in VALUES and _is_named_secret(str(key), text):
+            yield violation(field, "has the name of a secret")
 
 
 def _in_metadata(metadata: Field) -> Violations:

@@ -6,7 +6,7 @@ from functools import cache
 from posixpath import normpath
 
 from inferplan.kube.paths import parse, text_of
-from inferplan.policies.engine.fields import UnknownFieldError, maps_in
+from inferplan.policies.engine.fields import UnknownFieldError
 from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import (
     Parameters,
@@ -189,7 +189,7 @@ def power_of(resource: Resource) -> str:
     if (
         resource.kind.startswith("kubernetes:")
         and not _is_checked(resource)
-        and holds_settings_of_pods(resource.inputs)
+        and holds_settings_of_pods(resource)
     ):
         return "contains pod settings that no rule checks"
     return ""
@@ -199,8 +199,6 @@ def _is_checked(resource: Resource) -> bool:
     if resource.kind in PODS.kinds or resource.kind in _OWN_RULES:
         return True
     try:
-        return bool(resource.parts(PODS)) and not any(
-            "podSpecPatch" in each for each in maps_in(resource.inputs)
-        )
+        return bool(resource.parts(PODS)) and "podSpecPatch" not in resource.outline.keys
     except UnknownFieldError:
         return True

@@ -165,7 +165,7 @@ def variables_of(stack: Stack, container: Container) -> Iterator[tuple[str, Text
             yield from ((prefix + name, text, source) for name, text in listed)
             if kind == "configMap" and not (reference.absent or listed):
                 yield "", None, source
-    for name, entry in container.environment().items():
+    for name, entry in container.environment.items():
         reference = entry.at("valueFrom", "configMapKeyRef")
         if not reference.absent:
             texts = objects_named(stack, container.pod, reference.at("name"), "configMap")

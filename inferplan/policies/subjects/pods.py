@@ -31,7 +31,7 @@ _KINDS = frozenset([*PATHS, *kserve.KINDS])
 _CONTAINS_PODS = Subject(
     "contains pods",
     frozenset(),
-    lambda resource: (True,) if structure.holds_pods(resource.inputs) else (),
+    lambda resource: (True,) if structure.holds_pods(resource) else (),
 )
 
 
@@ -61,7 +61,7 @@ class Container:
     @cached_property
     def arguments(self) -> tuple[Word, ...]:
         """The words of the command, its arguments and a shell script in them. Raises FieldError."""
-        return words_of((*self.at("command").each(), *self.at("args").each()), self.environment())
+        return words_of((*self.at("command").each(), *self.at("args").each()), self.environment)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -126,12 +126,14 @@ class Container:
             short = (each.text() for each in command if " " not in each.text())
             yield command[0].above, " ".join(short)
 
+    @cached_property
     def environment(self) -> dict[str, Field]:
+        """The entries of `env` by name. Raises FieldError."""
         return {each.at("name").text(): each for each in self.at("env").each()}
 
     def variables(self, names: str) -> list[Field]:
         """The entries of `env` whose name matches the pattern `names`. Raises UnknownFieldError."""
-        return [entry for name, entry in self.environment().items() if re.fullmatch(names, name)]
+        return [entry for name, entry in self.environment.items() if re.fullmatch(names, name)]
 
 
 @dataclass(frozen=True)
@@ -249,7 +251,7 @@ def _templates(resource: Resource) -> Iterator[PodTemplate]:
         for part in kserve.parts_of(resource):
             yield PodTemplate(resource, *part)
     elif resource.kind not in _KINDS:
-        for metadata, spec, loose in structure.pods_at(resource.root):
+        for metadata, spec, loose in structure.pods_of(resource):
             yield PodTemplate(resource, metadata, spec, loose, partial=bool(loose))
     for path in PATHS.get(resource.kind, ()):
         for template in resource.select(*path):

@@ -56,7 +56,7 @@ def _scripts(stack: Stack, pod: PodTemplate) -> Iterator[tuple[Container, list[s
             if text is not None and re.search(rf"\$[({{]?{re.escape(name)}\b", line)
         ]
         for name, content in texts:
-            split = split_script(content.field, content.text, container.environment())
+            split = split_script(content.field, content.text, container.environment)
             words += ["\n", *(each.text for each in split)]
             names.append(name)
         for file in of_container:

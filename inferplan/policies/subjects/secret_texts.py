@@ -23,6 +23,10 @@ class _Rows:
             for row, pattern in _TEXTS[name].items()
         ]
 
+    def may_match(self, text: str) -> bool:
+        """True if `text` has a part that a match of a row contains."""
+        return any(each in text for _pattern, needs in self._rows for each in needs)
+
     def search(self, text: str) -> re.Match[str] | None:
         return next(
             (

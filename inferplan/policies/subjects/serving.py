@@ -128,7 +128,7 @@ def is_tunnel(container: Container) -> bool:
 
 def is_open_shell(container: Container) -> bool:
     """True if the container starts a program that runs what any client sends."""
-    names = {*container.environment(), *(name for _, name, _ in container.options)}
+    names = {*container.environment, *(name for _, name, _ in container.options)}
     return _opens_shell((*_texts(container), *container.words), frozenset(names))
 
 
@@ -180,7 +180,7 @@ def switches_off(container: Container, engine: str) -> Iterator[Field]:
     yield from (word.field for word in container.arguments if word.text in off)
     yield from (
         entry
-        for name, entry in container.environment().items()
+        for name, entry in container.environment.items()
         if f"{name}={entry.at('value').text()}" in off
     )
 
@@ -189,7 +189,7 @@ def _is_engine(container: Container) -> bool:
     name = engine_of(container)
     if not name or "fronts" not in _ENGINES[name]:
         return bool(name)
-    has_key = "off" in _ENGINES[name] or not container.environment().keys().isdisjoint(
+    has_key = "off" in _ENGINES[name] or not container.environment.keys().isdisjoint(
         _ENGINES[name].get("variables", ())
     )
     return not has_key or any(True for _ in switches_off(container, name))
@@ -232,7 +232,7 @@ def revision_of(container: Container) -> str:
 
 def _set_by_variable(container: Container, names: str) -> str | None:
     """The value of the variable that the table `names` lists for the container's image."""
-    image, environment = image_of(container.at("image")), container.environment()
+    image, environment = image_of(container.at("image")), container.environment
     return next(
         (
             environment[variable].at("value").text()

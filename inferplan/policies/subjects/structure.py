@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from inferplan.policies.engine.fields import UNKNOWN, Field, maps_in
+from inferplan.policies.engine.resource import Resource
 
 _LISTS = ("containers", "initContainers", "ephemeralContainers")
 # Keys of Argo Workflows, Tekton and Knative Eventing with one container, or a list of containers.
@@ -21,29 +22,31 @@ _TELLTALE = (
 )
 
 
-def holds_pods(inputs: Any) -> bool:
-    """True if `inputs` contains containers, or an unknown value in place of them."""
-    return any(
+def holds_pods(resource: Resource) -> bool:
+    """True if a resource contains containers, or an unknown value in place of them."""
+    return not resource.outline.keys.isdisjoint((*_LISTS, *_LOOSE)) and any(
         _has_lists(each) or any(_is_loose(each.get(name)) for name in _LOOSE)
-        for each in maps_in(inputs)
+        for each in maps_in(resource.inputs)
     )
 
 
-def holds_settings_of_pods(inputs: Any) -> bool:
-    """True if `inputs` contains security settings of a pod. In a schema, such fields are maps with
+def holds_settings_of_pods(resource: Resource) -> bool:
+    """True if a resource contains security settings of a pod. In a schema, such fields are maps with
     a `type`, which do not count.
     """
-    settings = (each[name] for each in maps_in(inputs) for name in _TELLTALE if name in each)
+    settings = (each.raw for each in resource.below(_TELLTALE))
     return any(not (isinstance(each, dict) and "type" in each) for each in settings)
 
 
-def pods_at(top: Field) -> Iterator[tuple[Field, Field, tuple[Field, ...]]]:
-    """The metadata, spec and loose containers of each pod below `top`. Raises FieldError."""
-    spec = top.at("spec")
+def pods_of(resource: Resource) -> Iterator[tuple[Field, Field, tuple[Field, ...]]]:
+    """The metadata, spec and loose containers of each pod of a resource. Raises FieldError."""
+    spec = resource.at("spec")
     owner = next(
         (each for each in map(spec.at, ("workflowSpec", "taskSpec")) if not each.absent), spec
     )
-    maps = tuple(_maps_below(top))
+    if not holds_pods(resource):
+        return
+    maps = tuple(_maps_below(resource.root))
     loose = tuple(
         each
         for map_ in maps

@@ -11,7 +11,8 @@ accept both.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from inferplan.policies.engine.fields import Field, FieldError
@@ -169,23 +170,13 @@ def _is_one_of(field: Field, values: list[str]) -> bool:
 
 
 def fields_of(part: Part, path: str) -> Iterable[Field]:
-    first, *rest = (key.replace("\\.", ".") for key in _DOT.split(path))
-    return _below(part.at(), rest[0].split("|")) if first == "**" else part.select(first, *rest)
+    keys = _keys(path)
+    if keys[0] != "**":
+        return part.select(*keys)
+    top = part if isinstance(part, Resource) else part.at()
+    return top.below(keys[1].split("|"))
 
 
-def _below(field: Field, names: Collection[str]) -> Iterator[Field]:
-    return (each for key, each in entries_below(field) if key in names)
-
-
-def entries_below(field: Field) -> Iterator[tuple[str | int, Field]]:
-    """The key and the field of every entry and item at any depth. Unknown parts have none."""
-    if field.unknown:
-        return
-    if isinstance(field.value, dict | list):
-        for each in (
-            field.each()
-            if isinstance(field.value, list)
-            else (item for _key, item in field.entries())
-        ):
-            yield each.keys[-1], each
-            yield from entries_below(each)
+@cache
+def _keys(path: str) -> tuple[str, ...]:
+    return tuple(key.replace("\\.", ".") for key in _DOT.split(path))
