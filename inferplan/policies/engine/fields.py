@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from inferplan.kube.quantity import amount
 
@@ -259,6 +259,28 @@ def outline_of(value: Any) -> Outline:
         elif isinstance(part, list):
             waiting.extend(part)
     return Outline(frozenset(keys), tuple(texts))
+
+
+class Recorded(Generic[_Item]):
+    """What an iterator yields, read once. The FieldError that ended it is raised after its items,
+    each time.
+    """
+
+    def __init__(self, items: Iterable[_Item]) -> None:
+        self._items: list[_Item] = []
+        self._error: FieldError | None = None
+        try:
+            self._items.extend(items)
+        except FieldError as error:
+            self._error = error
+
+    def __iter__(self) -> Iterator[_Item]:
+        yield from self._items
+        if self._error is not None:
+            raise self._error
+
+    def __bool__(self) -> bool:
+        return any(True for _ in self)
 
 
 def matching(items: Iterable[_Item], test: Callable[[_Item], bool]) -> Iterator[_Item]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from inferplan.garbage import without_collections
 from inferplan.policies.engine.evaluate import Outcome, evaluate_resource, evaluate_stack
 from inferplan.policies.engine.identity import count_judged
 from inferplan.policies.engine.registry import all_rules, missing_rules
@@ -102,10 +103,10 @@ class Report:
 
 
 def check_stack(stack: Stack, settings: Settings) -> Report:
-    outcomes = [
-        outcome for resource in stack for outcome in evaluate_resource(resource, settings, _RUN)
-    ]
-    report = make_report(stack.name, [*outcomes, *evaluate_stack(stack, settings, _RUN)], settings)
+    with without_collections():
+        outcomes = [each for one in stack for each in evaluate_resource(one, settings, _RUN)]
+        outcomes += evaluate_stack(stack, settings, _RUN)
+    report = make_report(stack.name, outcomes, settings)
     return replace(report, judged=count_judged(stack))
 
 

@@ -8,8 +8,8 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, wraps
+from typing import Any, NamedTuple, TypeVar
 
 from inferplan.kube.facts import Subjects, read
 from inferplan.policies.engine.fields import Field, FieldError, Outline, matching, outline_of
@@ -143,6 +143,25 @@ class Unreadable(dict[tuple[str, str], FieldError]):
 
 
 _UNREADABLE = object()
+_Object = TypeVar("_Object")
+_Fact = TypeVar("_Fact")
+
+
+def once(read: Callable[[_Object], _Fact]) -> Callable[[_Object], _Fact]:
+    """Make a function that reads a fact of a resource, a pod or a container read it once for each
+    object: many rules ask for it. A FieldError is raised for each of them.
+    """
+    name = f"_{read.__module__}.{read.__qualname__}"
+
+    @wraps(read)
+    def fact_of(each: _Object) -> _Fact:
+        facts = each.__dict__
+        if name not in facts:
+            facts[name] = read(each)
+        fact: _Fact = facts[name]
+        return fact
+
+    return fact_of
 
 
 def object_names(resource: Resource) -> Iterator[Hashable]:

@@ -45,7 +45,7 @@ def accelerator_disallow_in_preheat(pod: PodTemplate, parameters: Parameters) ->
         for container in pod.containers:
             if pod.runs_to_end and not BUILDERS.isdisjoint(container.words):
                 continue
-            fields = (field for _vendor, _side, field in container.accelerators())
+            fields = (field for _vendor, _side, field in container.accelerators)
             yield from violations(
                 fields, Field.quantity, f"requests an accelerator in a {pod.resource.short_kind}"
             )
@@ -127,7 +127,7 @@ def accelerator_disallow_visible_devices(container: Container, _: Parameters) ->
 
 @resource_rule(CONTAINERS)
 def accelerator_require_integer(container: Container, _: Parameters) -> Violations:
-    fields = (field for _vendor, _side, field in container.accelerators())
+    fields = (field for _vendor, _side, field in container.accelerators)
     yield from violations(
         fields, lambda field: (field.quantity() or 0) % 1, "is not a whole number"
     )
@@ -142,7 +142,7 @@ def accelerator_require_pool(pod: PodTemplate, _: Parameters) -> Violations:
 
 @resource_rule(CONTAINERS)
 def accelerator_require_request_equals_limit(container: Container, _: Parameters) -> Violations:
-    for _vendor, side, field in container.accelerators():
+    for _vendor, side, field in container.accelerators:
         name = str(field.keys[-1])
         limit = container.at("resources", "limits", name)
         if limit.absent or (side == "requests" and field.quantity() != limit.quantity()):
@@ -160,7 +160,7 @@ def _sizes_without_fit(stack: Stack, pod: PodTemplate) -> Violations:
     for container in pod.containers:
         limits = [
             (vendor, field.quantity() or 0)
-            for vendor, side, field in container.accelerators()
+            for vendor, side, field in container.accelerators
             if side == "limits"
         ]
         if container.at("resources", "claims").has_items:
@@ -212,7 +212,7 @@ def accelerator_require_shared_memory(pod: PodTemplate, _: Parameters) -> Violat
     for container in pod.running:
         count = sum(
             field.quantity() or 0
-            for _vendor, side, field in container.accelerators()
+            for _vendor, side, field in container.accelerators
             if side == "limits"
         )
         engine = started_engine(container)
@@ -254,7 +254,7 @@ def accelerator_require_toleration(pod: PodTemplate, parameters: Parameters) -> 
 
 @resource_rule(CONTAINERS)
 def accelerator_require_vendor_image(container: Container, _: Parameters) -> Violations:
-    vendors = {vendor for vendor, _side, _field in container.accelerators()}
+    vendors = {vendor for vendor, _side, _field in container.accelerators}
     for_gaudi = bool(FOR_GAUDI.search(container.at("image").text()))
     if vendors and for_gaudi != ("habana" in vendors):
         yield violation(container.at("image"), "is built for accelerators of another vendor")
@@ -262,7 +262,7 @@ def accelerator_require_vendor_image(container: Container, _: Parameters) -> Vio
 
 @resource_rule(CONTAINERS)
 def gaudi_require_huge_pages(container: Container, _: Parameters) -> Violations:
-    if any(vendor == "habana" for vendor, _side, _field in container.accelerators()):
+    if any(vendor == "habana" for vendor, _side, _field in container.accelerators):
         limit = container.at("resources", "limits", HUGEPAGES)
         request = container.at("resources", "requests", HUGEPAGES)
         if not limit.quantity():

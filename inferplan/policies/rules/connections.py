@@ -24,7 +24,6 @@ from inferplan.policies.subjects.pods import (
     PodTemplate,
     pod_subject,
 )
-from inferplan.policies.subjects.programs import image_of
 from inferplan.policies.subjects.serving import model_of
 from inferplan.policies.subjects.workloads import selected
 from inferplan.tables import table
@@ -164,7 +163,7 @@ def _selects_downloads(stack: Stack, policy: Resource, controllers: list[str]) -
 def _downloads(pod: PodTemplate, controllers: list[str]) -> bool:
     if pod.runs_to_end:
         return True
-    images = (image_of(container.at("image")).name for container in pod.containers)
+    images = (container.image.name for container in pod.containers)
     if any(name in controllers for name in images):
         return True
     for container in pod.containers:
@@ -189,8 +188,7 @@ def pod_require_verified_tls(container: Container, _: Parameters) -> Violations:
                 yield violation(word.field, "switches the verification of certificates off")
     values = container.select("env", "*", "value")
     texts = (
-        *container.at("command").each(),
-        *container.at("args").each(),
+        *container.texts,
         *container.at("lifecycle").texts_below(),
         *values,
     )
@@ -279,7 +277,7 @@ def pod_disallow_piped_programs(part: Container | Resource, _: Parameters) -> Vi
 
 
 def _piped(container: Container) -> Violations:
-    for field, text in container.commands():
+    for field, text in container.commands:
         if is_piped(text):
             yield violation(field, "runs a program that it downloads")
     yield from fetched_code(container)

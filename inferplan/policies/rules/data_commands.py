@@ -10,7 +10,7 @@ from inferplan.tables import table
 
 @resource_rule(CONTAINERS)
 def pod_restrict_data_commands(container: Container, _: Parameters) -> Violations:
-    for field, text in container.commands():
+    for field, text in container.commands:
         yield from (violation(field, problem) for problem in _problems_of(text))
 
 

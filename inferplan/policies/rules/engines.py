@@ -207,7 +207,7 @@ def model_disallow_trust_remote_code(container: Container, _: Parameters) -> Vio
     names = {word.partition("=")[0] for word in container.words} | container.environment.keys()
     if trusted and names.isdisjoint(trusted):
         yield violation(container.at("args"), "trusts the code of models by default")
-    for field, text in container.commands():
+    for field, text in container.commands:
         if installs(text):
             yield violation(field, "runs what it downloads")
     if engine_of(container) == "vllm" or any(map(_is_tritonserver, container.words)):
@@ -269,7 +269,7 @@ def _moving_downloads(container: Container) -> Violations:
         container.option("--revision") or ""
     ):
         yield violation(container.at("args"), problem)
-    for field, text in container.commands():
+    for field, text in container.commands:
         if MOVING.search(text):
             yield violation(field, problem)
         if OLLAMA.search(text):

@@ -9,7 +9,6 @@ from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.rule import Violations, violation
 from inferplan.policies.subjects.packages import installs
 from inferplan.policies.subjects.pods import Container
-from inferplan.policies.subjects.programs import image_of
 from inferplan.tables import table
 
 
@@ -20,7 +19,7 @@ def fetched_code(container: Container) -> Violations:
     rows = table("policies/rules/connections.toml")["fetched"]
     text = " ".join(container.words)
     if container.at("command").absent:
-        text = f"{image_of(container.at('image')).base} {text}"
+        text = f"{container.image.base} {text}"
     installed = installs(text)
     if not (installed or re.search(rows["fetch"], text)) or re.search(rows["pinned"], text):
         return

@@ -152,7 +152,7 @@ def model_require_triton_floor(image_field: Field, parameters: Parameters) -> Vi
 
 @resource_rule(CONTAINERS)
 def model_require_vllm_floor(container: Container, parameters: Parameters) -> Violations:
-    image = image_of(container.at("image"))
+    image = container.image
     own = VLLM_IMAGE.fullmatch(image.base)
     if container.at("image").absent or not (
         own or image.base == RAY_LLM or engine_of(container) == "vllm"

@@ -104,7 +104,7 @@ def _has_nvidia(stack: Stack, pod: PodTemplate, container: Container) -> bool:
     """True if the container has NVIDIA's devices, whose hook writes ld.so.cache into the root when it
     adds the driver's libraries (kserve config-llm-template, read 2026-11). Raises FieldError.
     """
-    if any(vendor == "nvidia" for vendor, _, _ in container.accelerators()):
+    if any(vendor == "nvidia" for vendor, _, _ in container.accelerators):
         return True
     return container.at("resources", "claims").has_items and "nvidia" in demand_of(stack, pod)
 

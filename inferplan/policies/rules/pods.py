@@ -18,7 +18,6 @@ from inferplan.policies.engine.rule import (
 )
 from inferplan.policies.subjects.hosts import redirects
 from inferplan.policies.subjects.pods import CONTAINERS, PODS, Container, PodTemplate, pod_subject
-from inferplan.policies.subjects.programs import image_of
 from inferplan.policies.subjects.workloads import WORKLOADS, least_replicas
 
 LABELLED = objects(
@@ -111,7 +110,7 @@ def pod_disallow_token_mount(part: PodTemplate | Resource, parameters: Parameter
         return
     for volume in part.at("volumes").each():
         for token in volume.select("projected", "sources", "*", "serviceAccountToken"):
-            images = {image_of(container.at("image")).name for container in part.containers}
+            images = {container.image.name for container in part.containers}
             if images and images <= set(parameters["controllers"]):
                 continue
             if not token.absent and token.at("audience").text().rstrip("/") in API_AUDIENCES:

@@ -67,7 +67,7 @@ def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Violati
     yield from _in_environment(container)
     yield from _in_command(container)
     yield from violations(
-        container.hooks(),
+        container.hooks,
         lambda text: BEARER.search(text.text()) or reveals(text.text(), code=True),
         "contains a key in a hook or a probe",
     )
@@ -78,7 +78,7 @@ def pod_disallow_literal_secrets(container: Container, _: Parameters) -> Violati
     if not all(each.absent for each in references):
         yield from (
             violation(field, "writes keys of the environment to the log")
-            for field, text in container.commands()
+            for field, text in container.commands
             if PRINTED.search(text)
         )
 
@@ -98,9 +98,8 @@ def _in_environment(container: Container) -> Violations:
 
 def _in_command(container: Container) -> Violations:
     problem = "contains a key on the command line"
-    fields = (*container.at("command").each(), *container.at("args").each())
     yield from violations(
-        fields,
+        container.texts,
         lambda field: TRITON_KEY.search(field.text()) or reveals(field.text(), code=True),
         problem,
     )

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Stack
 from inferplan.policies.subjects.pods import CONTAINERS, PODS
-from inferplan.policies.subjects.programs import image_of
 from inferplan.tables import table
 
 TABLE = "policies/rules/connections.toml"
@@ -70,9 +69,7 @@ def own_domains(stack: Stack) -> set[str]:
                 hosts |= set(resource.at("spec", "hostnames").texts())
             elif resource.kind in PODS.kinds:
                 for container in resource.parts(CONTAINERS):
-                    hosts.add(
-                        image_of(container.at("image")).name.partition("/")[0].partition(":")[0]
-                    )
+                    hosts.add(container.image.name.partition("/")[0].partition(":")[0])
     return {
         ".".join(host.split(".")[-2:])
         for host in hosts

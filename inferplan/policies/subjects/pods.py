@@ -11,11 +11,11 @@ from typing import Any
 
 from inferplan.kube.names import vendor_of
 from inferplan.kube.pod_templates import PATHS, RAY_CLUSTERS, RUN_TO_END
-from inferplan.policies.engine.fields import Field
+from inferplan.policies.engine.fields import Field, Recorded
 from inferplan.policies.engine.resource import Resource, Stack, Subject
 from inferplan.policies.subjects import kserve, structure
 from inferplan.policies.subjects.device_plugins import inapplicable_rules
-from inferplan.policies.subjects.programs import Word, words_of
+from inferplan.policies.subjects.programs import Image, Word, image_of, words_of
 from inferplan.policies.subjects.python_code import plain_code
 
 # Kinds whose pods all serve requests.
@@ -59,9 +59,19 @@ class Container:
         return self.field.select(*keys)
 
     @cached_property
+    def image(self) -> Image:
+        """The image by its parts. Raises FieldError."""
+        return image_of(self.at("image"))
+
+    @cached_property
+    def texts(self) -> tuple[Field, ...]:
+        """The fields of the command and its arguments. Raises FieldError."""
+        return (*self.at("command").each(), *self.at("args").each())
+
+    @cached_property
     def arguments(self) -> tuple[Word, ...]:
         """The words of the command, its arguments and a shell script in them. Raises FieldError."""
-        return words_of((*self.at("command").each(), *self.at("args").each()), self.environment)
+        return words_of(self.texts, self.environment)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -94,34 +104,44 @@ class Container:
             )
         return tuple(options)
 
-    def accelerators(self) -> Iterator[tuple[str, str, Field]]:
+    @cached_property
+    def accelerators(self) -> Recorded[tuple[str, str, Field]]:
         """The vendor, `limits` or `requests`, and the field of each request for accelerators."""
+        return Recorded(self._accelerators())
+
+    def _accelerators(self) -> Iterator[tuple[str, str, Field]]:
         for side in ("limits", "requests"):
             for name, field in self.at("resources", side).entries():
-                if vendor_of(name):
-                    yield vendor_of(name), side, field
+                if vendor := vendor_of(name):
+                    yield vendor, side, field
 
-    @property
+    @cached_property
     def accelerated(self) -> bool:
         """True if the container requests accelerators, by name or by a claim. Raises FieldError."""
-        return any(True for _ in self.accelerators()) or self.at("resources", "claims").has_items
+        return bool(self.accelerators) or self.at("resources", "claims").has_items
 
-    def hooks(self) -> Iterator[Field]:
+    @cached_property
+    def hooks(self) -> Recorded[Field]:
         """The texts of hooks and probes, which run besides the command. Raises FieldError."""
-        for name in ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe"):
-            yield from self.at(name).texts_below()
+        names = ("lifecycle", "startupProbe", "readinessProbe", "livenessProbe")
+        return Recorded(text for name in names for text in self.at(name).texts_below())
 
-    def commands(self) -> Iterator[tuple[Field, str]]:
+    @cached_property
+    def commands(self) -> Recorded[tuple[Field, str]]:
         """Each text that may be a program, and each list of words as one command, with their fields.
         Raises FieldError.
         """
-        words, hooks = (*self.at("command").each(), *self.at("args").each()), (*self.hooks(),)
+        return Recorded(self._commands())
+
+    def _commands(self) -> Iterator[tuple[Field, str]]:
+        words, hooks = self.texts, (*self.hooks,)
         yield from (
             (each, plain_code(each.text())) for each in (*words, *hooks) if " " in each.text()
         )
-        lists = {each.above.path: [] for each in hooks if each.above.keys[-1] == "command"}
+        lists: dict[str, list[Field]] = {}
         for each in hooks:
-            lists.get(each.above.path, []).append(each)
+            if each.above.key == "command":
+                lists.setdefault(each.above.path, []).append(each)
         for command in filter(None, (words, *lists.values())):
             short = (each.text() for each in command if " " not in each.text())
             yield command[0].above, " ".join(short)
@@ -133,7 +153,8 @@ class Container:
 
     def variables(self, names: str) -> list[Field]:
         """The entries of `env` whose name matches the pattern `names`. Raises UnknownFieldError."""
-        return [entry for name, entry in self.environment.items() if re.fullmatch(names, name)]
+        matches = re.compile(names).fullmatch
+        return [entry for name, entry in self.environment.items() if matches(name)]
 
 
 @dataclass(frozen=True)
@@ -186,11 +207,11 @@ class PodTemplate:
             ),
         )
 
-    @property
+    @cached_property
     def running(self) -> tuple[Container, ...]:
         return tuple(each for each in self.containers if not (each.init or each.ephemeral))
 
-    @property
+    @cached_property
     def servers(self) -> tuple[Container, ...]:
         """The running containers that serve requests: those with ports, and in replicas those with
         accelerators. A batch job has none.
@@ -240,7 +261,7 @@ class PodTemplate:
 def _requests(containers: Iterable[Container]) -> dict[str, float]:
     total: dict[str, float] = {}
     for container in containers:
-        for vendor, side, field in container.accelerators():
+        for vendor, side, field in container.accelerators:
             if side == "limits":
                 total[vendor] = total.get(vendor, 0) + (field.quantity() or 0)
     return total

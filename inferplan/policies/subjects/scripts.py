@@ -74,7 +74,7 @@ def _scripts(stack: Stack, pod: PodTemplate) -> Iterator[tuple[Container, list[s
 
 def _run(container: Container, files: Sequence[File]) -> list[File]:
     """The scripts of a shell that a container runs, and those that they run."""
-    texts = [" ".join(container.words), *(each.text() for each in container.hooks())]
+    texts = [" ".join(container.words), *(each.text() for each in container.hooks)]
     bare, run = not container.words, []
     waiting = [each for each in files if each.language in ("", "shell")]
     while texts:

@@ -6,11 +6,11 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from inferplan.policies.engine.fields import Field
+from inferplan.policies.engine.resource import once
 from inferplan.policies.subjects.pods import Container, PodTemplate
-from inferplan.policies.subjects.programs import image_of
+from inferplan.policies.subjects.programs import Image
 from inferplan.tables import table
 
 _TABLE = table("policies/subjects/serving.toml")
@@ -26,20 +26,17 @@ _WEIGHTS = re.compile(
 )
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 _UNNAMED = "unnamed"
-_KNOWN: WeakKeyDictionary[Container, str] = WeakKeyDictionary()
 # No server has this name.
 _NONE = r"(?!)"
 
 
+@once
 def engine_of(container: Container) -> str:
     """The engine that the command names, or that the image is one of unless the container only
     pulls it; "" if none is known.
     """
-    # Many rules ask for the engine of each container.
-    if container not in _KNOWN:
-        named = _named(_texts(container)) or _started_by_image(container) or _answering(container)
-        _KNOWN[container] = named or (_UNNAMED if _reads_weights(container) else "")
-    return _KNOWN[container]
+    named = _named(_texts(container)) or _started_by_image(container) or _answering(container)
+    return named or (_UNNAMED if _reads_weights(container) else "")
 
 
 def _reads_weights(container: Container) -> bool:
@@ -92,18 +89,35 @@ def _started_by_image(container: Container) -> str:
     """The engine that the image of a container, or what it reads, is that of, if its entrypoint
     starts; "" if none is known.
     """
-    image, bare = image_of(container.at("image")), container.at("command").absent
-    for name, row in _ENGINES.items():
-        if re.fullmatch(row.get("image", _NONE), image.base) or re.search(
-            row.get("name", _NONE), image.name
-        ):
+    bare = container.at("command").absent
+    for name, is_image in _possible(container.image):
+        row = _ENGINES[name]
+        if is_image:
             # A container without accelerators and ports that runs another command only pulls the
             # image.
             if bare or container.accelerated or container.at("ports").has_items:
                 return name
-        elif (bare or "scripted" in row) and container.variables(row.get("marks", _NONE)):
+        elif (bare or "scripted" in row) and container.variables(row["marks"]):
             return name
     return ""
+
+
+@lru_cache(maxsize=1024)
+def _possible(image: Image) -> tuple[tuple[str, bool], ...]:
+    """The engines that an image may start, and whether the image is one of the engine. Variables
+    mark the others.
+    """
+    engines = (
+        (
+            name,
+            bool(
+                re.fullmatch(row.get("image", _NONE), image.base)
+                or re.search(row.get("name", _NONE), image.name)
+            ),
+        )
+        for name, row in _ENGINES.items()
+    )
+    return tuple(each for each in engines if each[1] or "marks" in _ENGINES[each[0]])
 
 
 @lru_cache(maxsize=4096)
@@ -120,7 +134,7 @@ def problems_of(name: str, value: str) -> tuple[str, ...]:
 
 def is_tunnel(container: Container) -> bool:
     """True if the image or a program of a container opens a way from the internet."""
-    names = (image_of(container.at("image")).base, *container.words)
+    names = (container.image.base, *container.words)
     return any(re.fullmatch(_TABLE["tunnels"], name.rpartition("/")[2]) for name in names) or bool(
         re.search(_TABLE["tunnelCommands"], " ".join(container.words))
     )
@@ -141,6 +155,7 @@ def _opens_shell(texts: tuple[str, ...], names: frozenset[str]) -> bool:
     )
 
 
+@once
 def started_engine(container: Container) -> str:
     """The engine that the container starts. A follower only joins an engine that another pod
     starts.
@@ -151,6 +166,7 @@ def started_engine(container: Container) -> str:
     )
 
 
+@once
 def _texts(container: Container) -> tuple[str, ...]:
     """The words of the command line, and pairs of them: `serve` alone is the name of many programs,
     and `serve run` is Ray's; of a script also its folder.
@@ -195,6 +211,7 @@ def _is_engine(container: Container) -> bool:
     return not has_key or any(True for _ in switches_off(container, name))
 
 
+@once
 def engine_containers(pod: PodTemplate) -> tuple[Container, ...]:
     """The containers with accelerators, and those that run an engine."""
     return tuple(each for each in pod.running if each.accelerated or _is_engine(each))
@@ -206,10 +223,11 @@ def closed_ports(pod: PodTemplate) -> set[int]:
     return {port for name in names for port in _ENGINES[name].get("closed", ())}
 
 
+@once
 def model_of(container: Container) -> str:
     """The model on the command line of a server, "" if there is none."""
     kserve = container.at("modelFormat", "name").text() == "huggingface"
-    image = image_of(container.at("image"))
+    image = container.image
     if not kserve and not any(
         re.search(_TABLE["servers"], text) for text in (image.name, *container.words)
     ):
@@ -232,7 +250,7 @@ def revision_of(container: Container) -> str:
 
 def _set_by_variable(container: Container, names: str) -> str | None:
     """The value of the variable that the table `names` lists for the container's image."""
-    image, environment = image_of(container.at("image")), container.environment
+    image, environment = container.image, container.environment
     return next(
         (
             environment[variable].at("value").text()

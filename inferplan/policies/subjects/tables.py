@@ -11,8 +11,8 @@ accept both.
 """
 
 import re
-from functools import cache
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, Protocol
 
 from inferplan.policies.engine.fields import Field, FieldError

@@ -22,6 +22,7 @@ from pulumi.runtime.config import set_all_config
 from pulumi.runtime.proto import source_pb2
 
 from inferplan.errors import ProgramFailed, RegistrationRefused, RehearsalError
+from inferplan.garbage import without_collections
 from inferplan.pulumi_engine.program.executor import Executor
 from inferplan.pulumi_engine.program.monitor import Monitor, Realized
 from inferplan.pulumi_engine.providers import aws
@@ -31,8 +32,6 @@ from inferplan.pulumi_engine.recording import Recording, Registration
 P = ParamSpec("P")
 _CANCEL_SECONDS = 5.0
 _STACK_TRACE = "_get_stack_trace"
-# Read once: counting walks the frozen heap, 10 to 50 ms for a million objects.
-_frozen_objects = functools.cache(gc.get_freeze_count)
 
 
 class _Exit(Exception):  # noqa: N818 - carries a SystemExit through the event loop, which would stop on one
@@ -46,29 +45,10 @@ class _Exit(Exception):  # noqa: N818 - carries a SystemExit through the event l
 _LARGE: Final = 10_000
 
 
-@contextlib.contextmanager
-def _paused_collector() -> Iterator[None]:
-    # A program that registers resources creates only live objects. Without collections it registers
-    # 373 instead of 171 Deployments per second (of 1,000, 2026-11).
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        # The new objects are all in the youngest generation, and the next collection would scan
-        # them (1.2 s for 1,000 models). Freezing and unfreezing moves them to the oldest generation
-        # unscanned.
-        if not _frozen_objects():
-            gc.freeze()
-            gc.unfreeze()
-        if was_enabled:
-            gc.enable()
-
-
 def _isolated(function: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(function)
     def isolated(*args: P.args, **kwargs: P.kwargs) -> None:
-        with _paused_collector():
+        with without_collections():
             contextvars.copy_context().run(functools.partial(function, *args, **kwargs))
 
     return isolated
