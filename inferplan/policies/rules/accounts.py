@@ -8,7 +8,7 @@ from inferplan.policies.engine.resource import Resource, Stack
 from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, violation
 from inferplan.policies.iam.arns import is_wild
 from inferplan.policies.iam.documents import GRANTS, Statement, document_of, statements
-from inferplan.policies.subjects.tables import fields_of
+from inferplan.policies.subjects.tables import fields_of, path_of
 from inferplan.tables import table
 
 ROLE, ECR = "aws:iam:Role", "aws:ecr:RepositoryPolicy"
@@ -36,7 +36,7 @@ def aws_restrict_other_accounts(stack: Stack, parameters: Parameters) -> Violati
                 yield from _granted(resource, own)
         with stack.unreadable:
             paths = filter(None, _receiver(resource, own).split(","))
-            for field in (field for path in paths for field in fields_of(resource, path)):
+            for field in (field for path in paths for field in fields_of(resource, path_of(path))):
                 made_here = field.unknown and resource.property_dependencies
                 if not made_here and _is_other(field.text(), own):
                     yield violation(field, "gives data or access to another account")

@@ -13,14 +13,14 @@ accept both.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from inferplan.policies.engine.fields import Field, FieldError
 from inferplan.policies.engine.resource import Resource, Subject
 from inferplan.policies.engine.rule import Parameters, Violations, violation
 from inferplan.policies.subjects.networks import is_internet, is_narrow, network
 
-Row = Mapping[str, Any]
+Path = tuple[str, ...]
 
 
 class Part(Protocol):
@@ -82,40 +82,82 @@ _TESTS: Mapping[str, Callable[[Field, Any], bool]] = {
 }
 
 
+class Row(NamedTuple):
+    """One row of a table; `is_wrong` is its test, with `value`."""
+
+    kinds: tuple[str, ...]
+    but: tuple[str, ...]
+    each: Path
+    paths: tuple[Path, ...]
+    is_wrong: Callable[[Field, Any], bool]
+    value: Any
+    problem: str
+    when: tuple[tuple[Path, list[str]], ...]
+    unless: tuple[tuple[Path, list[str]], ...]
+
+
+def rows_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Row, ...]:
+    """The rows of a table as their tests read them."""
+    return tuple(map(_row, rows))
+
+
+def _row(row: Mapping[str, Any]) -> Row:
+    (test,) = row.keys() & _TESTS.keys()
+    when, unless = (
+        tuple((path_of(path), values) for path, values in row.get(side, {}).items())
+        for side in ("when", "unless")
+    )
+    return Row(
+        kinds=tuple(row.get("kinds", ())),
+        but=tuple(row.get("except", ())),
+        each=path_of(row["each"]) if "each" in row else (),
+        paths=tuple(map(path_of, row.get("paths") or [row["path"]])),
+        is_wrong=_TESTS[test],
+        value=row[test],
+        problem=row["problem"],
+        when=when,
+        unless=unless,
+    )
+
+
 class Table:
     """Rows by the kinds of the resources that they check."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         self._rows: dict[str, list[Row]] = {}
-        for row in rows:
-            for kind in row["kinds"]:
+        for row in rows_of(rows):
+            for kind in row.kinds:
                 self._rows.setdefault(kind, []).append(row)
+        # Stacks have thousands of resources of a few kinds.
+        self._of = cache(self._of_kind)
 
     def subject(self, *more: str) -> Subject:
         """The kinds of the rows and the kinds `more`."""
         kinds = frozenset(self._rows)
+        has_group = cache(lambda kind: not kinds.isdisjoint(_wider(kind)))
         return Subject(
             "object",
             kinds | set(more),
             lambda resource: (resource,),
-            also=lambda resource: not kinds.isdisjoint(_wider(resource.kind)),
+            also=lambda resource: has_group(resource.kind),
         )
 
     def check(self, resource: Resource, _: Parameters) -> Violations:
         """The violations of a resource. Raises FieldError."""
-        group, package = _wider(resource.kind)
+        own, general = self._of(resource.kind)
         paths = set()
-        for each in violations_of(
-            (*self._rows.get(resource.kind, ()), *self._rows.get(group, ())), resource
-        ):
+        for each in violations_of(own, resource):
             paths.add(each.path)
             yield each
         # A row of a kind says more about a field than one of all kinds.
-        general = (
-            row for row in self._rows.get(package, ()) if resource.kind not in row.get("except", ())
-        )
         more = violations_of(general, resource)
         yield from (each for each in more if each.path not in paths)
+
+    def _of_kind(self, kind: str) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+        """The rows of a kind and of its group, and those of all kinds."""
+        group, package = _wider(kind)
+        general = (row for row in self._rows.get(package, ()) if kind not in row.but)
+        return (*self._rows.get(kind, ()), *self._rows.get(group, ())), tuple(general)
 
 
 def group_of(kind: str) -> str:
@@ -133,50 +175,40 @@ def violations_of(rows: Iterable[Row], part: Part) -> Violations:
     first_error: FieldError | None = None
     for row in rows:
         try:
-            (test,) = row.keys() & _TESTS.keys()
-            for each in part.at(*row["each"].split(".")).each() if "each" in row else (part,):
-                if _fits(each, row.get("when", {})) and not (
-                    "unless" in row and _fits(each, row["unless"])
-                ):
-                    fields = (
-                        field
-                        for path in row.get("paths") or [row["path"]]
-                        for field in fields_of(each, path)
-                    )
-                    yield from (
-                        violation(field, row["problem"])
-                        for field in fields
-                        if _TESTS[test](field, row[test])
-                    )
+            for each in part.at(*row.each).each() if row.each else (part,):
+                if _fits(each, row.when) and not (row.unless and _fits(each, row.unless)):
+                    for path in row.paths:
+                        for field in fields_of(each, path):
+                            if row.is_wrong(field, row.value):
+                                yield violation(field, row.problem)
         except FieldError as error:
             first_error = first_error or error
     if first_error is not None:
         raise first_error
 
 
-def _fits(part: Part, conditions: Mapping[str, list[str]]) -> bool:
+def _fits(part: Part, conditions: Iterable[tuple[Path, list[str]]]) -> bool:
     """True if each field has one of the values of its path. Raises FieldError."""
-    return all(
-        _is_one_of(field, values)
-        for path, values in conditions.items()
-        for field in fields_of(part, path)
-    )
+    for path, values in conditions:
+        for field in fields_of(part, path):
+            if not _is_one_of(field, values):
+                return False
+    return True
 
 
 def _is_one_of(field: Field, values: list[str]) -> bool:
     if values == [_ANY]:
         return not field.absent
-    return bool(set(_texts(field)) & set(values)) if values else not field.value
+    return not set(values).isdisjoint(_texts(field)) if values else not field.value
 
 
-def fields_of(part: Part, path: str) -> Iterable[Field]:
-    keys = _keys(path)
-    if keys[0] != "**":
-        return part.select(*keys)
+def fields_of(part: Part, path: Path) -> Iterable[Field]:
+    if path[0] != "**":
+        return part.select(*path)
     top = part if isinstance(part, Resource) else part.at()
-    return top.below(keys[1].split("|"))
+    return top.below(path[1].split("|"))
 
 
-@cache
-def _keys(path: str) -> tuple[str, ...]:
-    return tuple(key.replace("\\.", ".") for key in _DOT.split(path))
+def path_of(text: str) -> Path:
+    """A path of a row as its keys."""
+    return tuple(key.replace("\\.", ".") for key in _DOT.split(text))
