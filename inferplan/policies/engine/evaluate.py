@@ -82,8 +82,7 @@ def evaluate_resource(
     outcomes: list[Outcome] = []
     for rule in rules_for(resource):
         if settings.level(rule) in levels:
-            read_parts = partial(_parts, rule, resource)
-            outcomes += _unique(_outcomes(rule, resource.urn, read_parts, settings))
+            outcomes += _outcomes(rule, resource.urn, partial(_parts, rule, resource), settings)
     return outcomes
 
 
@@ -135,10 +134,9 @@ def _of_stack_rules(
     for rule in stack_rules():
         if settings.level(rule) in levels and rule.id not in without:
             view = stack.for_rule()
-            of_rule = list(_outcomes(rule, "", lambda view=view: (view,), settings))
-            outcomes += _unique(
-                (*of_rule, *(_failure(rule, "", error) for error in view.unreadable.values()))
-            )
+            of_rule = [*_outcomes(rule, "", lambda view=view: (view,), settings)]
+            of_rule += (_failure(rule, "", error) for error in view.unreadable.values())
+            outcomes += {each[1:]: each for each in of_rule}.values()
     return outcomes
 
 
@@ -148,27 +146,27 @@ def _parts(rule: Rule, resource: Resource) -> Iterable[Any]:
     return resource.parts(rule.subject)
 
 
-def _unique(outcomes: Iterable[Outcome]) -> Collection[Outcome]:
-    return {outcome[1:]: outcome for outcome in outcomes}.values()
-
-
 def _outcomes(
     rule: Rule, urn: str, read_parts: Callable[[], Iterable[Any]], settings: Settings
-) -> Iterator[Outcome]:
-    """The outcomes of a rule for each part. A part that cannot be evaluated does not affect the
-    others.
+) -> Iterable[Outcome]:
+    """The outcomes of a rule for each part, each once. A part that cannot be evaluated does not
+    affect the others.
     """
     try:
         parts = read_parts()
     except Exception as error:  # noqa: BLE001 - a defect of one rule names that rule, and the other rules still run
-        yield _failure(rule, urn, error)
-        return
+        return (_failure(rule, urn, error),)
+    outcomes: dict[tuple[object, ...], Outcome] = {}
+    parameters = settings.parameters_of(rule)
     for part in parts:
         try:
-            for each in rule.check(part, settings.parameters_of(rule)):
-                yield Outcome(rule, State.VIOLATION, each.urn, each.path, each.problem)
+            for each in rule.check(part, parameters):
+                outcome = Outcome(rule, State.VIOLATION, each.urn, each.path, each.problem)
+                outcomes[outcome[1:]] = outcome
         except Exception as error:  # noqa: BLE001 - as above
-            yield _failure(rule, urn, error)
+            outcome = _failure(rule, urn, error)
+            outcomes[outcome[1:]] = outcome
+    return outcomes.values()
 
 
 def _failure(rule: Rule, urn: str, error: Exception) -> Outcome:
