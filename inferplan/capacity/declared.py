@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from inferplan.kube.facts import Subjects, read
@@ -30,7 +31,7 @@ _CAPACITY_TYPES = {"on-demand": "ON_DEMAND", "spot": "SPOT", "reserved": "CAPACI
 _GIB = 2**30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Declared:
     """One resource of one side. `counted` are its pods, if they were counted when its inputs were
     read.
@@ -46,7 +47,7 @@ class Declared:
     def kind(self) -> str:
         return kind_of(self.type)
 
-    @property
+    @cached_property
     def pods(self) -> tuple[PodSet, ...]:
         return (
             tuple(pod_sets(self.type, self.urn, self.name, self.inputs))

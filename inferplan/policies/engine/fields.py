@@ -67,7 +67,7 @@ class Field:
     or MalformedFieldError.
     """
 
-    __slots__ = ("_key", "_parent", "_raw", "urn")
+    __slots__ = ("_key", "_parent", "_raw", "_urn")
 
     def __init__(
         self, raw: Any, parent: Field | None = None, key: str | int = "", *, urn: str = ""
@@ -75,7 +75,8 @@ class Field:
         self._raw = raw
         self._parent = parent
         self._key = key
-        self.urn: str = urn if parent is None else parent.urn
+        if parent is None:
+            self._urn = urn
 
     def at(self, *keys: str) -> Field:
         """The field below, key by key. Raises MalformedFieldError if a field on the path is not a
@@ -99,6 +100,14 @@ class Field:
         star = keys.index("*")
         for item in self.at(*keys[:star]).each():
             yield from item.select(*keys[star + 1 :])
+
+    @property
+    def urn(self) -> str:
+        """The URN of the resource, "" for a field without one."""
+        top = self
+        while top._parent is not None:
+            top = top._parent
+        return top._urn
 
     @property
     def path(self) -> str:

@@ -31,6 +31,7 @@ _FOLDERS = (
     "workspace/revisions.py",
     "workspace/stack_fields.toml",
     "errors.py",
+    "garbage.py",
     "tables.py",
 )
 _SOURCES = (".py", ".toml", ".yaml", ".csv")

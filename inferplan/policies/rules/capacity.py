@@ -14,10 +14,8 @@ from inferplan.policies.engine.rule import Parameters, Violations, stack_rule, v
 from inferplan.policies.subjects.kserve import INFERENCE_SERVICE
 from inferplan.policies.subjects.networks import NETWORK_POLICY
 from inferplan.policies.subjects.placement import (
-    Node,
     cluster_queue_of,
     demand_of,
-    fits_on,
     groups_of,
     local_queue,
     local_queues,
@@ -97,10 +95,11 @@ def stack_require_matching_pool(stack: Stack, _: Parameters) -> Violations:
     for pod in engines:
         with stack.unreadable:
             for vendor in demand_of(stack, pod):
-                declared = [node for node, _ in groups if node.accelerators.get(vendor)]
                 # A stack that declares no node with that accelerator runs on nodes that exist
                 # already.
-                if declared and not any(fits_on(pod, node) for node in declared):
+                if any(node.accelerators.get(vendor) for node, _ in groups) and not any(
+                    True for _ in groups.fitting(pod, vendor)
+                ):
                     yield violation(
                         pod.at("nodeSelector"), "matches no node of the stack with that accelerator"
                     )
@@ -114,11 +113,7 @@ def stack_require_pool_capacity(stack: Stack, _: Parameters) -> Violations:
     for pod in engines:
         with stack.unreadable:
             for vendor, count in demand_of(stack, pod).items():
-                fitting = tuple(
-                    place
-                    for place, (node, _) in enumerate(groups)
-                    if node.accelerators.get(vendor) and fits_on(pod, node)
-                )
+                fitting = tuple(groups.fitting(pod, vendor))
                 if not fitting:
                     # Other stacks or people declare the other nodes. A separate rule checks
                     # selectors.
@@ -146,7 +141,7 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
     for pod in engines:
         # Skip a workload that cannot be read: what it uses is unknown.
         with stack.unreadable:
-            fitting = _fitting(pod, groups)
+            fitting = frozenset(groups.fitting(pod))
             for vendor, count in demand_of(stack, pod).items():
                 used[fitting, vendor] = used.get((fitting, vendor), 0) + count * copies_of(pod)
     for pod in engines:
@@ -160,7 +155,7 @@ def stack_require_room_for_rollout(stack: Stack, _: Parameters) -> Violations:
             if surge == 0 or unavailable > 0:
                 continue
             for vendor, count in demand_of(stack, pod).items():
-                fitting = _fitting(pod, groups)
+                fitting = frozenset(groups.fitting(pod))
                 spare = sum(
                     node.accelerators.get(vendor, 0) * size
                     for node, size in (groups[place] for place in fitting)
@@ -201,10 +196,6 @@ def stack_require_room_in_namespace(stack: Stack, _: Parameters) -> Violations:
                     limit = most.quantity() or 0
                     if largest(total, bounds.namespace, name) > limit:
                         yield violation(most, problem)
-
-
-def _fitting(pod: PodTemplate, groups: list[tuple[Node, int]]) -> frozenset[int]:
-    return frozenset(place for place, (node, _) in enumerate(groups) if fits_on(pod, node))
 
 
 def _used(stack: Stack, namespace: str, name: str) -> float:

@@ -1,8 +1,8 @@
 """Volumes, storage classes and mounts of model stores."""
 
 from collections.abc import Collection, Iterable, Iterator
-from pathlib import PurePosixPath
 
+from inferplan.images.starts import is_below
 from inferplan.kube.pod_templates import RUN_TO_END
 from inferplan.policies.engine.fields import Field
 from inferplan.policies.engine.resource import Resource, Stack, objects
@@ -109,10 +109,10 @@ def _served(pod: PodTemplate) -> Iterator[tuple[tuple[str, str], str]]:
         for volume in pod.at("volumes").each()
     }
     for container in engine_containers(pod):
-        model = PurePosixPath(folder_of(container))
+        model = folder_of(container)
         for mount in container.at("volumeMounts").each():
             claim = claims.get(mount.at("name").text())
-            if claim and model.is_relative_to(mount.at("mountPath").text()):
+            if claim and is_below(model, mount.at("mountPath").text()):
                 yield (pod.resource.namespace, claim), mount.at("subPath").text().strip("/")
 
 
@@ -127,16 +127,16 @@ def _named_weights(pod: PodTemplate) -> Violations:
         and not volume.at("persistentVolumeClaim", "readOnly").flag()
     }
     for container in pod.running:
-        model = PurePosixPath(folder_of(container))
-        written = [PurePosixPath(each.at("value").text()) for each in container.variables(WRITTEN)]
+        model = folder_of(container)
+        written = [each.at("value").text() for each in container.variables(WRITTEN)]
         for mount in container.at("volumeMounts").each():
-            path = PurePosixPath(mount.at("mountPath").text())
+            path = mount.at("mountPath").text()
             if (
                 mount.at("name").text() in claims
                 and not mount.at("readOnly").flag()
-                and model.is_absolute()
-                and model.is_relative_to(path)
-                and not any(each.is_relative_to(path) for each in written)
+                and model
+                and is_below(model, path)
+                and not any(is_below(each, path) for each in written)
             ):
                 yield violation(mount, "contains the weights, but the server can write them too")
 
@@ -179,8 +179,7 @@ def _folders(volume: Field, containers: Iterable[Container], *, read_only: bool)
 
 
 def _overlap(one: str, other: str) -> bool:
-    first, second = PurePosixPath(one), PurePosixPath(other)
-    return first.is_relative_to(second) or second.is_relative_to(first)
+    return is_below(one, other) or is_below(other, one)
 
 
 @resource_rule(objects(VOLUME))

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import NamedTuple
 
 from inferplan.hardware.machines import ec2_devices
@@ -186,7 +187,40 @@ def _accelerators_of_types(types: Sequence[str], *, nvidia: bool = False) -> dic
     return counts
 
 
-def groups_of(nodes: Iterable[Node], pods: Iterable[PodTemplate]) -> list[tuple[Node, int]]:
+class NodeGroups(list[tuple[Node, int]]):
+    """Nodes that no pod of a stack can distinguish: one of each group, and the group's size."""
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, str], list[int]]:
+        """The places of the groups by each of their labels."""
+        places: dict[tuple[str, str], list[int]] = {}
+        for place, (node, _) in enumerate(self):
+            for label in (node.labels or {}).items():
+                places.setdefault(label, []).append(place)
+        return places
+
+    @cached_property
+    def _open(self) -> list[int]:
+        """The places of the groups whose labels are unknown."""
+        return [place for place, (node, _) in enumerate(self) if node.labels is None]
+
+    def fitting(self, pod: PodTemplate, vendor: str = "") -> Iterator[int]:
+        """The places of the groups that `pod` fits on, with accelerators of `vendor`. Raises
+        FieldError.
+        """
+        near: Iterable[int] = range(len(self))
+        with suppress(FieldError):
+            for label in pod.node_selector.items():
+                if not _ADDED_LABELS.match(label[0]):
+                    near = sorted([*self._places.get(label, ()), *self._open])
+                    break
+        for place in near:
+            node = self[place][0]
+            if (not vendor or node.accelerators.get(vendor)) and fits_on(pod, node):
+                yield place
+
+
+def groups_of(nodes: Iterable[Node], pods: Iterable[PodTemplate]) -> NodeGroups:
     """One node for each group that no pod of `pods` can distinguish, and its size: a fleet has
     thousands of nodes and a few pools.
     """
@@ -194,13 +228,14 @@ def groups_of(nodes: Iterable[Node], pods: Iterable[PodTemplate]) -> list[tuple[
     for pod in pods:
         with suppress(FieldError):
             selected |= pod.node_selector.keys()
+    ordered = sorted(selected)
     groups: dict[str, tuple[Node, int]] = {}
     for node in nodes:
-        labels = node.labels and {key: node.labels.get(key) for key in sorted(selected)}
+        labels = node.labels and {key: node.labels.get(key) for key in ordered}
         key = repr((labels, [each.value for each in node.taints], node.accelerators))
         first, size = groups.get(key, (node, 0))
         groups[key] = (first, size + 1)
-    return [*groups.values()]
+    return NodeGroups(groups.values())
 
 
 def fits_on(pod: PodTemplate, node: Node) -> bool:
