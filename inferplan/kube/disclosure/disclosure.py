@@ -10,11 +10,10 @@ import json
 import marshal
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import repeat
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from inferplan.kube.disclosure import texts
 from inferplan.kube.disclosure.encodings import placeholder
@@ -47,6 +46,8 @@ _DEEPEST: Final = 60
 _SHORTEST: Final = 5
 # Copies of what a step repeats, in its inputs and outputs before and after, are made once.
 _COPIES, _LARGEST_COPIED = 512, 1 << 14
+_PLACES: Final = 16384
+_VALUES: Final = frozenset(["value", "Value", "values"])
 _WORDS: Final = re.compile(r"[^\s\"'`=:,;@/&?<>(){}\[\]|]+")
 # Forms in addition to those of `object_types.json`.
 _OPEN, _TEXT, _SECRET, _NAME = "", "string", "!secret", "!name"
@@ -78,8 +79,7 @@ def _form_of(type_: str) -> str:
     return f"@{own}" if own else _OPEN
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
+class _Context(NamedTuple):
     """The place of a value: its `form`, its `key`, and whether something above it is a secret by
     its name.
     """
@@ -92,11 +92,34 @@ class _Context:
     """The number of texts that were opened to reach it."""
 
 
-def disclosed(value: Any, type_: str = "", *, before: Any = MISSING) -> Any:
+Copies = dict[tuple[int, int, "_Context"], Any]
+"""The copies of parts of a step, by the identities of each part and of what was before, and by its
+place: inputs and outputs, before and after, share most of their parts (`shared_with`).
+"""
+
+
+def disclosed(
+    value: Any, type_: str = "", *, before: Any = MISSING, copies: Copies | None = None
+) -> Any:
     """A copy of `value` with placeholders for what may be a secret; those that differ from `before`
-    at the same place say so.
+    at the same place say so. `copies` are those of values that live as long.
     """
-    return _walk(value, before, _Context(_form_of(type_)))
+    return _walk(value, before, _Context(_form_of(type_)), {} if copies is None else copies)
+
+
+def shared_with(value: Any, other: Any) -> Any:
+    """`value`, with the parts of `other` in place of its own where they are the same: what was made
+    of a part, and a comparison, is then found by its identity.
+    """
+    if value is other or type(value) is not type(other) or not isinstance(value, dict | list):
+        return value
+    if value == other and (text := _bytes_of(value)) is not None and text == _bytes_of(other):
+        return other
+    if isinstance(value, dict):
+        return {key: shared_with(each, other.get(key, MISSING)) for key, each in value.items()}
+    if len(value) == len(other):
+        return [shared_with(each, match) for each, match in zip(value, other, strict=True)]
+    return value
 
 
 def disclosed_path(text: str) -> str:
@@ -165,17 +188,28 @@ def _document(value: Any, nested: int) -> Any:
         and isinstance(value.get("kind"), str)
     ):
         form = _form_of(f"{value['apiVersion']}/{value['kind']}")
-    return _walk(value, MISSING, _Context(form, nested=nested))
+    return _walk(value, MISSING, _Context(form, nested=nested), {})
 
 
-def _walk(value: Any, before: Any, at: _Context) -> Any:
+def _walk(value: Any, before: Any, at: _Context, copies: Copies) -> Any:
     if isinstance(value, str):
         return _leaf(value, before, at)
     if isinstance(value, dict | list):
         if at.depth > _DEEPEST:
             return placeholder(len(value))
-        text = _bytes_of(value) if before is MISSING or before == value else None
-        return _parts(value, before, at) if text is None else _copied(text, at)
+        if before is value or (before is not MISSING and before == value):
+            before = MISSING
+        place = (id(value), id(before), at)
+        if place not in copies:
+            # Lists repeat from resource to resource, other than the maps around them.
+            is_repeated = before is MISSING and isinstance(value, list)
+            text = (_bytes_of(value) if is_repeated else None) or b""
+            copies[place] = (
+                _copied(text, at)
+                if 0 < len(text) <= _LARGEST_COPIED
+                else _parts(value, before, at, copies)
+            )
+        return copies[place]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if (
         is_number
@@ -188,45 +222,50 @@ def _walk(value: Any, before: Any, at: _Context) -> Any:
 
 
 def _bytes_of(value: Any) -> bytes | None:
-    """The bytes of `value` that tell it from all others; None for a large one, and for one that is
-    not plain data.
-    """
+    """The bytes of `value` that tell it from all others; None for one that is not plain data."""
     try:
         # Later formats also depend on which parts are one object.
-        text = marshal.dumps(value, 2)
+        return marshal.dumps(value, 2)
     except ValueError:
         return None
-    return text if len(text) <= _LARGEST_COPIED else None
 
 
 @lru_cache(_COPIES)
 def _copied(text: bytes, at: _Context) -> Any:
     """The copy of a value that is not compared. Callers share it, so they must not change it."""
-    return _parts(marshal.loads(text), MISSING, at)  # noqa: S302 - made by `_bytes_of`
+    return _parts(marshal.loads(text), MISSING, at, {})  # noqa: S302 - made by `_bytes_of`
 
 
-def _parts(value: dict[str, Any] | list[Any], before: Any, at: _Context) -> Any:
-    return _map(value, before, at) if isinstance(value, dict) else _list(value, before, at)
+def _parts(value: dict[str, Any] | list[Any], before: Any, at: _Context, copies: Copies) -> Any:
+    below = _map if isinstance(value, dict) else _list
+    return below(value, before, at, copies)
 
 
-def _map(value: dict[str, Any], before: Any, at: _Context) -> Any:
+def _map(value: dict[str, Any], before: Any, at: _Context, copies: Copies) -> Any:
     if SIGNATURE in value:
         if value[SIGNATURE] == OUTPUT and not value.get("secret") and "value" in value:
-            return {**value, "value": _walk(value["value"], before, at)}
+            return {**value, "value": _walk(value["value"], before, at, copies)}
         return value
     old = before if isinstance(before, dict) else {}
     beside = (
         next((value[each] for each in _BESIDE if isinstance(value.get(each), str)), "")
-        if {"value", "Value", "values"} & value.keys()
+        if not _VALUES.isdisjoint(value)
         else ""
     )
     return {
-        shown_key(key): _walk(each, old.get(key, MISSING), _below(at, key, each, beside))
+        shown_key(key): _walk(
+            each,
+            old.get(key, MISSING),
+            _below(at, key, each.__class__, beside if key in _VALUES else ""),
+            copies,
+        )
         for key, each in value.items()
     }
 
 
-def _below(at: _Context, key: str, value: Any, beside: str) -> _Context:
+@lru_cache(_PLACES)
+def _below(at: _Context, key: str, type_: type, beside: str) -> _Context:
+    """The place of a value of `type_` below `at`; `beside` is the name next to a value."""
     form, name = at.form, key
     if form.startswith("@"):
         place = f"{form[1:]}.{key}"
@@ -242,9 +281,9 @@ def _below(at: _Context, key: str, value: Any, beside: str) -> _Context:
         if form == _NAME and is_secret(key):
             form = _SECRET
     elif form == _OPEN:
-        form = _PARTS.get(key, _OPEN) if isinstance(value, dict | list) else _OPEN
-        form = form if form[:1] == ("[" if isinstance(value, list) else form[:1]) else _OPEN
-    if key in ("value", "Value", "values") and beside and form == _OPEN:
+        form = _PARTS.get(key, _OPEN) if issubclass(type_, dict | list) else _OPEN
+        form = form if form[:1] == ("[" if issubclass(type_, list) else form[:1]) else _OPEN
+    if beside and form == _OPEN:
         name = beside
         form = _NAME if _VARIABLES.fullmatch(beside) and not is_secret(beside) else _OPEN
     own = place_of(name)
@@ -254,10 +293,9 @@ def _below(at: _Context, key: str, value: Any, beside: str) -> _Context:
     )
 
 
-def _list(value: list[Any], before: Any, at: _Context) -> list[Any]:
+def _list(value: list[Any], before: Any, at: _Context, copies: Copies) -> list[Any]:
     old = before if isinstance(before, list) else []
-    inner = replace(
-        at,
+    inner = at._replace(
         form=(
             at.form[1:] if at.form.startswith("[") else at.form if at.form in _AS_PLACES else _OPEN
         ),
@@ -271,13 +309,17 @@ def _list(value: list[Any], before: Any, at: _Context) -> list[Any]:
     ):
         items: list[Any] = texts.command(value, _document, at.nested)
         items = [
-            _walk(each, MISSING, inner) if isinstance(each, dict | list) else each for each in items
+            _walk(each, MISSING, inner, copies) if isinstance(each, dict | list) else each
+            for each in items
         ]
     else:
         # Where a list gets longer or shorter, a hidden item that it had before is not a new one.
         items = [
             _walk(
-                each, MISSING if len(old) != len(value) and each in old else _at(old, index), inner
+                each,
+                MISSING if len(old) != len(value) and each in old else _at(old, index),
+                inner,
+                copies,
             )
             for index, each in enumerate(value)
         ]

@@ -306,6 +306,7 @@ def command(words: list[Any], walk: Walk, depth: int = 0) -> list[Any]:
     return parts
 
 
+@lru_cache(maxsize=4096)
 def _option(name: str) -> Place:
     place = place_of(name.lstrip("-"))
     if place is not Place.SECRET and _MODELS.fullmatch(name.replace("_", "-")):

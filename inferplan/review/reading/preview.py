@@ -25,7 +25,7 @@ from inferplan.pulumi_engine.reading.events import (
     kind_of,
     name_of,
 )
-from inferplan.review.reading.disclosed import disclosed_step, hidden_in
+from inferplan.review.reading.disclosed import disclosed_step, hidden_in, with_shared_parts
 from inferplan.review.steps.risk import GOES, Risk, gone, risks_of
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105 - a type, not a secret
@@ -198,6 +198,7 @@ class Preview:
 
 
 def summary_of(raw: Step) -> StepSummary:
+    raw = with_shared_parts(raw)
     step = disclosed_step(raw)
     is_unchanged = step.op in _UNCHANGED
     changes = () if is_unchanged or step.type == STACK_TYPE else property_changes(step)

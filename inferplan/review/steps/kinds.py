@@ -4,7 +4,7 @@ lists is never harmless.
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -17,6 +17,7 @@ CRITICAL, DISRUPTIVE, ROUTINE = 0, 1, 2
 
 _STATED = {"content": STATED_CONTENT, "size": STATED_SIZE}
 _LEVELS = {"critical": CRITICAL, "disruptive": DISRUPTIVE, "routine": ROUTINE}
+_PLACES = 4096
 _PROPERTIES_FROM, _KINDS_FROM = 100, 500
 # In the order in which a report lists them.
 _OPERATIONS = ("delete", "replace", "create", "change")
@@ -116,6 +117,22 @@ def harmless_for(type_: str, parent: str) -> tuple[Harmless, ...]:
     """The harmless changes of a resource of `type_` in a component of the type `parent`."""
     rows = (each for each in _harmless() if each.type.fullmatch(type_))
     return tuple(each for each in rows if not each.stated or _STATED[each.stated].fullmatch(parent))
+
+
+@lru_cache(_PLACES)
+def rules_at(type_: str, path: str) -> tuple[tuple[PropertyRule, re.Match[str]], ...]:
+    """The rules for values of resources of `type_` at `path`, each with its match. Thousands of
+    resources change at a few paths.
+    """
+    matches = ((rule, rule.path.fullmatch(path)) for rule in rules_for(type_))
+    return tuple((rule, match) for rule, match in matches if match)
+
+
+@lru_cache(_PLACES)
+def harmless_at(type_: str, parent: str, path: str) -> tuple[tuple[Harmless, re.Match[str]], ...]:
+    """The harmless changes of a resource of `type_` at `path`, each with its match."""
+    matches = ((row, row.path.fullmatch(path)) for row in harmless_for(type_, parent))
+    return tuple((row, match) for row, match in matches if match)
 
 
 @cache

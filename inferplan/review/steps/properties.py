@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from inferplan.documents.text import clean, joined, transition
@@ -13,7 +14,14 @@ from inferplan.pulumi_engine.reading.changes import PropertyChange
 from inferplan.pulumi_engine.reading.events import Step, type_of
 from inferplan.pulumi_engine.reading.values import SECRET, show
 from inferplan.review.steps.comparison import Comparison
-from inferplan.review.steps.kinds import Condition, Harmless, PropertyRule, harmless_for, rules_for
+from inferplan.review.steps.kinds import (
+    Condition,
+    Harmless,
+    PropertyRule,
+    harmless_at,
+    rules_at,
+    rules_for,
+)
 from inferplan.review.steps.leaves import has_parts
 
 _LONGEST = 80
@@ -44,31 +52,32 @@ def matches(step: Step, changes: Iterable[PropertyChange], real: Step) -> Iterat
     if step.new is None or not rules or (step.old is None and not is_new):
         return
     sides = Comparison(step, changes, real)
-    harmless = harmless_for(step.type, type_of(step.parent))
+    harmless = partial(harmless_at, step.type, type_of(step.parent))
     # Facts state the size of a component with several parts.
     sides.paths = [
         path
         for path in sides.paths
         if is_new
-        or not any(row.stated == "size" and _is_harmless(row, sides, path) for row in harmless)
+        or not any(
+            row.stated == "size" and _is_harmless(row, sides, path, match)
+            for row, match in harmless(path)
+        )
     ]
+    places: dict[int, list[tuple[str, re.Match[str]]]] = {}
+    for path in sides.paths:
+        for rule, match in rules_at(step.type, path):
+            places.setdefault(id(rule), []).append((path, match))
     judged: set[str] = set()
     for rule in rules:
-        if not rule.rest:
-            yield from _matches(rule, sides, step, judged)
+        if not rule.rest and id(rule) in places:
+            yield from _matches(rule, sides, step, places[id(rule)], judged)
     rest: dict[int, list[Match]] = {}
     for path in () if is_new else sides.paths:
-        if path in judged or any(_is_harmless(row, sides, path) for row in harmless):
+        if path in judged or any(_is_harmless(row, sides, path, at) for row, at in harmless(path)):
             continue
+        here = (each for each, _ in rules_at(step.type, path) if each.rest)
         # The last row applies to everything.
-        rule = next(
-            (
-                each
-                for each in rules
-                if each.rest and each.path.fullmatch(path) and _meets(each, sides, path)
-            ),
-            rules[-1],
-        )
+        rule = next((each for each in here if _meets(each, sides, path)), rules[-1])
         rest.setdefault(rule.order, []).append(_match(rule, path, sides, step))
     for several in rest.values():
         yield replace(
@@ -77,14 +86,16 @@ def matches(step: Step, changes: Iterable[PropertyChange], real: Step) -> Iterat
 
 
 def _matches(
-    rule: PropertyRule, sides: Comparison, step: Step, judged: set[str]
+    rule: PropertyRule,
+    sides: Comparison,
+    step: Step,
+    places: list[tuple[str, re.Match[str]]],
+    judged: set[str],
 ) -> Iterator[Match]:
+    """The matches of a rule at `places`, paths that it names."""
     parts: set[str] = set()
-    for path in sides.paths:
-        match = rule.path.fullmatch(path)
-        if match is None or not (
-            _is_gone(sides, path, match) if rule.group else _meets(rule, sides, path)
-        ):
+    for path, match in places:
+        if not (_is_gone(sides, path, match) if rule.group else _meets(rule, sides, path)):
             continue
         judged.add(path)
         part = match.groupdict().get("part") or ""
@@ -130,13 +141,10 @@ def _meets(rule: PropertyRule, sides: Comparison, path: str) -> bool:
     )
 
 
-def _is_harmless(row: Harmless, sides: Comparison, path: str) -> bool:
+def _is_harmless(row: Harmless, sides: Comparison, path: str, match: re.Match[str]) -> bool:
     """True if `row` covers the whole change; with `pick`, if what counts stays the same; with a
     `part`, if nothing of that part was there before.
     """
-    match = row.path.fullmatch(path)
-    if match is None:
-        return False
     if part := match.groupdict().get("part"):
         starts = (f"{part}.", f"{part}[")
         if any(each == part or each.startswith(starts) for each in sides.former):
