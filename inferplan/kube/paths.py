@@ -5,6 +5,7 @@ parts and back, and the value at a path.
 import copy
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 Path = tuple[str | int, ...]
@@ -16,8 +17,11 @@ _PART = re.compile(
     r'\[(?P<index>[0-9]{1,9}|\*)\]|\["(?P<quoted>(?:\\"|[^"])*)"\]|(?P<dot>\.)?(?P<plain>[^.\[]+)'
 )
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
+# Thousands of resources have values at the same paths.
+_PATHS = 16384
 
 
+@lru_cache(_PATHS)
 def text_of(path: Path) -> str:
     """Return `path` in Pulumi's spelling."""
     text = ""
@@ -38,6 +42,7 @@ def dotted(path: Iterable[str | int]) -> str:
     ).removeprefix(".")
 
 
+@lru_cache(_PATHS)
 def parse(text: str) -> Path:
     """Return the path that `text` spells; `*` stands for any item. Raises ValueError with the
     position if `text` is not a path.

@@ -6,12 +6,10 @@ The tables are `places.toml` (places, forms, names of secrets), Kubernetes' own 
 far as it parses (`texts.py`), and its unknown values become `(hidden, 43 characters, changed)`.
 """
 
-import json
 import marshal
 import re
 from collections.abc import Collection, Iterable
 from functools import cache, lru_cache
-from importlib.resources import files
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +18,7 @@ from inferplan.kube.disclosure.encodings import placeholder
 from inferplan.kube.disclosure.forms import is_name, unknown_characters
 from inferplan.kube.disclosure.keys import Place, is_secret, place_of
 from inferplan.kube.marks import OUTPUT, SIGNATURE, UNKNOWN_TEXT
+from inferplan.kube.object_types import object_types
 from inferplan.kube.paths import MISSING, parse, text_of
 from inferplan.tables import table
 
@@ -57,13 +56,6 @@ _AS_PLACES: Final = {
     _SECRET: Place.SECRET,
     _NAME: Place.NAMED,
 }
-
-
-@cache
-def object_types() -> dict[str, Any]:
-    return json.loads(
-        files("inferplan.kube").joinpath("object_types.json").read_text(encoding="utf-8")
-    )
 
 
 @cache
@@ -122,6 +114,7 @@ def shared_with(value: Any, other: Any) -> Any:
     return value
 
 
+@lru_cache(_PLACES)
 def disclosed_path(text: str) -> str:
     """A path in Pulumi's spelling with the names of keys that `disclosed` gives."""
     try:
@@ -201,9 +194,7 @@ def _walk(value: Any, before: Any, at: _Context, copies: Copies) -> Any:
             before = MISSING
         place = (id(value), id(before), at)
         if place not in copies:
-            # Lists repeat from resource to resource, other than the maps around them.
-            is_repeated = before is MISSING and isinstance(value, list)
-            text = (_bytes_of(value) if is_repeated else None) or b""
+            text = (_bytes_of(value) if before is MISSING and _repeats(value) else None) or b""
             copies[place] = (
                 _copied(text, at)
                 if 0 < len(text) <= _LARGEST_COPIED
@@ -219,6 +210,16 @@ def _walk(value: Any, before: Any, at: _Context, copies: Copies) -> Any:
     ):
         return _changed(placeholder(len(str(value))), value, before)
     return value
+
+
+def _repeats(value: Any) -> bool:
+    """True for a list of small maps, such as variables, ports and mounts: other resources often
+    have the same.
+    """
+    return isinstance(value, list) and all(
+        isinstance(each, dict) and not any(isinstance(part, list) for part in each.values())
+        for each in value
+    )
 
 
 def _bytes_of(value: Any) -> bytes | None:

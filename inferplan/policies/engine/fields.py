@@ -104,10 +104,7 @@ class Field:
     @property
     def urn(self) -> str:
         """The URN of the resource, "" for a field without one."""
-        top = self
-        while top._parent is not None:
-            top = top._parent
-        return top._urn
+        return self._urn if self._parent is None else self._parent.urn
 
     @property
     def path(self) -> str:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from inferplan.documents.errors import KeyPath, SpecError, shown, suggestion
-from inferplan.kube.disclosure.disclosure import object_types
+from inferplan.kube.object_types import object_types
 from inferplan.kube.quantity import amount
 from inferplan.stackfile.stack import StackSettings
 

@@ -14,6 +14,7 @@ ALLOWED = {
     "inferplan.pulumi_engine",
     "inferplan.kube",
     "inferplan.review",
+    "inferplan.garbage",
     "inferplan.tables",
     "pydantic",
     "jinja2",

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from inferplan.documents.errors import dotted
-from inferplan.kube.disclosure.disclosure import object_types
+from inferplan.kube.object_types import object_types
 from inferplan.stackfile.checks.objects import _object_errors
 
 CLAIM = (
