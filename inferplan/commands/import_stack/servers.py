@@ -242,6 +242,9 @@ def _find_range(server: Server, body: dict[str, Any], row: dict[str, Any]) -> No
     scales = "scales" not in row or bool(take(body, row["scales"]))
     least, most = (take(body, row[each]) if each in row else None for each in ("least", "most"))
     if not (scales and isinstance(most, int)):
+        if server.replicas == 0 and row["replicas"].endswith("minReplicas"):
+            words = "KServe starts replicas for requests; name the most of them with maxReplicas"
+            server.source.leave(parse(row["replicas"]), words)
         return
     number = server.replicas if isinstance(server.replicas, int) else 1
     least = least if isinstance(least, int) else number
