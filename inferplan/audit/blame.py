@@ -2,11 +2,12 @@
 
 import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from inferplan.audit.manifest import Manifest
+from inferplan.audit.manifest import Manifest, Object
 from inferplan.audit.merge import differences
+from inferplan.audit.nearest import obstacle
 from inferplan.audit.templates import containers, references, select, templates
 from inferplan.kube.names import vendor_of
 from inferplan.kube.paths import Path, leaves, mapping, parse, text_of, values_at
@@ -30,8 +31,12 @@ _COUNTS: Final = ("replicas", "parallelism", "minReplicas", "size")
 _SHORTEST_WORD: Final = 4
 
 
-def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
-    """The field of `manifest` that explains `reason`; one that changed since `old` comes first."""
+def blamed_field(
+    reason: str, manifest: Manifest, old: Manifest | None, nodes: Sequence[Object] = ()
+) -> str:
+    """The field of `manifest` that explains `reason`: one that changed since `old` comes first, then
+    one that alone keeps the pods from the nearest of `nodes`.
+    """
     paths = [path for path, _ in templates(manifest.body)]
     named = [
         each.field for each in references(manifest.body) if f"{each.kind} {each.name} " in reason
@@ -70,14 +75,14 @@ def blamed_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:
     # More pods of the same template need more room, too.
     fields += [each for each in changed if each.rpartition(".")[2] in _COUNTS]
     before = old.body if old else manifest.body
-    return next(
-        (
-            each
-            for each in fields
-            if values_at(before, parse(each)) != values_at(manifest.body, parse(each))
-        ),
-        fields[0],
-    )
+    fields = [
+        each
+        for each in fields
+        if values_at(before, parse(each)) != values_at(manifest.body, parse(each))
+    ] or fields
+    specs = [mapping(each, "spec") for _, each in templates(manifest.body)]
+    near = {obstacle(each, nodes) for each in specs if "nodes are available" in reason}
+    return next((each for each in fields if near & set(parse(each))), fields[0])
 
 
 def named_field(reason: str, manifest: Manifest, old: Manifest | None) -> str:

@@ -181,7 +181,7 @@ def _unready(change: Change) -> Iterator[Finding]:
         if key in old.unready and before is not None and before.body == manifest.body:
             yield finding("old", key, "", reason, manifest)
         elif pods := blocking_pods(change, key, manifest, before, reason):
-            field = STRATEGIES.get(key.kind) or blamed_field(reason, manifest, before)
+            field = STRATEGIES.get(key.kind) or blamed_field(reason, manifest, before, change.nodes)
             remedy = "" if key.kind in STRATEGIES else _NO_STRATEGY
             yield finding("no-room", key, field, f"{reason}; {pods}", manifest, remedy=remedy)
             yield from restrictions(change, key, manifest, cause)
@@ -190,7 +190,8 @@ def _unready(change: Change) -> Iterator[Finding]:
             remedy = f"delete {others}, or let the deployer prune it, or add a node"
             yield finding("no-room", key, "metadata.name", words, manifest, remedy=remedy)
         else:
-            yield finding("unready", key, blamed_field(reason, manifest, before), reason, manifest)
+            field = blamed_field(reason, manifest, before, change.nodes)
+            yield finding("unready", key, field, reason, manifest)
             yield from restrictions(change, key, manifest, cause)
     for key, message in session.history.quotas.items():
         owner = next(

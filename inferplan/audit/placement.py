@@ -36,7 +36,7 @@ def blocking_pods(
     """The old pods that hold what new pods of `key` need by `reason` and would get, as a clause; ""
     if there are none.
     """
-    field = parse(blamed_field(reason, manifest, before))
+    field = parse(blamed_field(reason, manifest, before, change.nodes))
     what = next((what for words, what in _TABLE["held"].items() if re.search(words, reason)), "")
     # A rule that the change itself adds is to blame, not the old pods.
     is_old = before is not None and values_at(before.body, field) == values_at(manifest.body, field)

@@ -226,7 +226,7 @@ def _judged(change: Change, trial: _Trial) -> Iterator[Finding]:
     lost = any(_is_named(other, key, trial.reason) for other in change.new.deleted)
     same = before is not None and change.same(key, "spec") and not others and not lost
     code = "old" if same else "crowded" if trial.is_crowded else "later"
-    blamed = blamed_field(trial.reason, manifest, before)
+    blamed = blamed_field(trial.reason, manifest, before, change.nodes)
     words = " next to the pods that run" if trial.is_crowded else ""
     exists = _has_pods(change.session, key, manifest, trial.path)
     so_far = (

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from inferplan.audit.blame import blamed_field
+from inferplan.audit.fleet import node_objects, read_fleet
 from inferplan.audit.manifest import Manifest
 
 POD = "spec.template.spec."
@@ -73,3 +74,45 @@ def test_a_reason_leads_to_its_field(reason):
     assert (
         blamed_field(f"0/5 nodes are available: 5 {reason}.", manifest(), None) == REASONS[reason]
     )
+
+
+FLEET = b"""
+kind: Fleet
+pools:
+- name: gpu
+  count: 2
+  labels: {pool: gpu}
+  taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+  allocatable: {nvidia.com/gpu: 8}
+- {name: cpu, count: 1, labels: {pool: cpu}}
+"""
+TOLERATES = {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}
+TERM = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["highmem"]}]}
+AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [TERM]}
+    }
+}
+BESIDES = {
+    "tolerations": ({"nodeSelector": {"pool": "gpu"}}, 1),
+    "tolerations of a pod that selects no pool": ({}, 1),
+    "nodeSelector": ({"nodeSelector": {"pool": "highmem"}}, 0),
+    "nodeSelector of accelerators": ({"nodeSelector": {"pool": "highmem"}, **TOLERATES}, 1),
+    "affinity": ({"affinity": AFFINITY}, 0),
+    "resources": (TOLERATES, 16),
+}
+
+
+@pytest.mark.parametrize("case", BESIDES)
+def test_the_field_is_that_which_keeps_the_pods_from_the_nearest_node(case):
+    pod, accelerators = BESIDES[case]
+    limits = {"limits": {"nvidia.com/gpu": accelerators}} if accelerators else {}
+    template = {"spec": {**pod, "containers": [{"name": "c", "image": "x", "resources": limits}]}}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
+    deployment = Manifest(body={**body, "spec": {"template": template}}, place="new.yaml:1")
+    reason = (
+        "0/3 nodes are available: 2 node(s) had untolerated taint(s), 1 Insufficient nvidia.com/gpu,"
+        " 1 node(s) didn't match Pod's node affinity/selector."
+    )
+    field = blamed_field(reason, deployment, None, node_objects(read_fleet(FLEET, "nodes.yaml")))
+    assert case.partition(" ")[0] in field
