@@ -16,6 +16,7 @@ from inferplan.audit.merge import patch
 from inferplan.audit.scaling import is_unscaled
 from inferplan.audit.standstill import (
     await_programs,
+    is_outdated,
     is_unbound,
     is_uncounted,
     patiently,
@@ -43,8 +44,8 @@ change, if the cluster states why an object waits.
 """
 _UNSTATED_SECONDS: Final = 18.0
 """The same without a stated reason: a busy controller has not looked at the object yet."""
-_SCALING_SECONDS: Final = 40.0
-"""The same while an autoscaler has to set replicas, which it looks at every 15 s."""
+_TURN_SECONDS: Final = 40.0
+"""The same while an autoscaler (every 15 s) or the scheduler (every 30 s) has to look again."""
 _RANDOM: Final = re.compile(
     r"\bpods? \"?([\w.-]+?)(?:-[0-9a-f]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}\b\"?"
 )
@@ -257,12 +258,13 @@ class Session:
                 with contextlib.suppress(ApiError), self.watching.idle.busy():
                     kind = self.get(Key("StorageClass", "", name), "storage.k8s.io/v1") or {}
                     self.put(stub_volume(claim, kind.get("allowedTopologies") or ()))
-            waiting, unscaled = dict(self._unready(watched)), is_unscaled(self.watching)
+            waiting = dict(self._unready(watched))
+            turn = is_unscaled(self.watching) or is_outdated(self.watching)
             quiet = self.watching.idle.seconds
             is_sure = is_sure and quiet > _CALM_SECONDS
             calm = (
                 quiet >= _CALM_SECONDS
-                and not (waiting or unscaled)
+                and not (waiting or turn)
                 and not is_uncounted(self.watching, self.history)
             )
             if waiting and quiet >= _CALM_SECONDS and self.history.freed:
@@ -274,7 +276,7 @@ class Session:
                 causes = {key: reasons.why(self.watching, live)[0] for key, live in seen.items()}
                 late = any(key.kind in _STATED and not cause for key, cause in causes.items())
                 late = (late or is_unbound(self.watching)) and quiet < _UNSTATED_SECONDS
-                late = late or (unscaled and quiet < _SCALING_SECONDS)
+                late = late or (turn and quiet < _TURN_SECONDS)
                 late = late and time.monotonic() < deadline
                 if not (calm or late or is_sure):
                     await_programs(self.api, self.put, self._health)

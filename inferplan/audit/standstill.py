@@ -7,10 +7,11 @@ from typing import Final, TypeVar
 
 from inferplan.audit.history import History
 from inferplan.audit.manifest import Object
+from inferplan.audit.templates import select
 from inferplan.kube.api import Api, ApiError
 from inferplan.kube.objects import condition
 from inferplan.kube.paths import mapping
-from inferplan.rehearsal.wait.object_events import key_of
+from inferplan.rehearsal.wait.object_events import Key, key_of
 from inferplan.rehearsal.wait.watching import Watching
 
 _BUSY: Final = (429, 500, 503, 504)
@@ -20,6 +21,8 @@ _RETRY_SECONDS: Final = 20.0
 _CATCH_UP_SECONDS: Final = 0.6
 _PASSED_OVER: Final = "existing pods anti-affinity"
 """The scheduler retries a pod with this reason after minutes only, whatever pods leave."""
+_UNBOUND: Final = "unbound immediate PersistentVolumeClaims"
+_CLAIM_NAMES: Final = "spec.volumes.*.persistentVolumeClaim.claimName"
 _SURROGATES: Final = ("ReplicaSet", "StatefulSet")
 """Controllers that replace a pod at once."""
 _Answer = TypeVar("_Answer")
@@ -83,6 +86,27 @@ def is_unbound(watching: Watching) -> bool:
     return any(
         not each["spec"].get("volumeName") and "deletionTimestamp" not in each["metadata"]
         for each in watching.known("PersistentVolumeClaim")
+    )
+
+
+def is_outdated(watching: Watching) -> bool:
+    """True if the scheduler still says of a pod that its claims are unbound, and they are bound: it
+    looks at each pending pod again within 30 s.
+    """
+    bound = {
+        key_of(each)
+        for each in watching.known("PersistentVolumeClaim")
+        if mapping(each, "status").get("phase") == "Bound"
+    }
+    return any(
+        not pod["spec"].get("nodeName")
+        and _UNBOUND in str(condition(pod, "PodScheduled").get("message"))
+        and {
+            Key("PersistentVolumeClaim", pod["metadata"]["namespace"], str(name))
+            for _, name in select(pod, _CLAIM_NAMES)
+        }
+        <= bound
+        for pod in watching.known("Pod")
     )
 
 

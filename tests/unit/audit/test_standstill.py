@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from inferplan.audit import standstill
-from inferplan.audit.standstill import patiently
+from inferplan.audit.standstill import is_outdated, patiently
 from inferplan.kube.api import ApiError
 
 BUSY = ApiError(503, "ServiceUnavailable", "etcdserver: request timed out", {})
@@ -52,3 +52,29 @@ def test_a_server_that_stays_busy_is_given_up(monkeypatch):
     send, _ = answering(BUSY)
     with pytest.raises(ApiError, match="timed out"):
         patiently(send)
+
+
+class Known:
+    """A pod whose claim the scheduler calls unbound, and the claim."""
+
+    def __init__(
+        self, phase, node=None, message="pod has unbound immediate PersistentVolumeClaims"
+    ):
+        about = {"type": "PodScheduled", "status": "False", "message": f"0/5 nodes: {message}"}
+        volumes = [{"name": "m", "persistentVolumeClaim": {"claimName": "m-a-1"}}]
+        metadata = {"name": "a-1", "namespace": "llm"}
+        spec = {"volumes": volumes, **({"nodeName": node} if node else {})}
+        pod = {"kind": "Pod", "metadata": metadata, "spec": spec, "status": {"conditions": [about]}}
+        metadata = {"name": "m-a-1", "namespace": "llm"}
+        claim = {"kind": "PersistentVolumeClaim", "metadata": metadata, "status": {"phase": phase}}
+        self.objects = {"Pod": [pod], "PersistentVolumeClaim": [claim]}
+
+    def known(self, kind):
+        return self.objects[kind]
+
+
+def test_what_the_scheduler_said_before_a_claim_was_bound_is_outdated():
+    assert is_outdated(Known("Bound"))
+    assert not is_outdated(Known("Pending"))
+    assert not is_outdated(Known("Bound", node="gpu-1"))
+    assert not is_outdated(Known("Bound", message="2 Insufficient nvidia.com/gpu"))
