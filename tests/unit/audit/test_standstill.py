@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from inferplan.audit import standstill
@@ -74,7 +76,8 @@ class Known:
 
 
 def test_what_the_scheduler_said_before_a_claim_was_bound_is_outdated():
-    assert is_outdated(Known("Bound"))
-    assert not is_outdated(Known("Pending"))
-    assert not is_outdated(Known("Bound", node="gpu-1"))
-    assert not is_outdated(Known("Bound", message="2 Insufficient nvidia.com/gpu"))
+    cluster: Any = Known
+    assert is_outdated(cluster("Bound"))
+    assert not is_outdated(cluster("Pending"))
+    assert not is_outdated(cluster("Bound", node="gpu-1"))
+    assert not is_outdated(cluster("Bound", message="2 Insufficient nvidia.com/gpu"))
