@@ -206,10 +206,11 @@ def _reason(message: str, name: str) -> str:
 
 
 def _masked(message: str) -> str:
-    """A message of validation without the values that it quotes, and without the one that it
-    suggests.
+    """A message of validation without the values that it quotes, other than names of options, and
+    without the one that it suggests.
     """
-    return re.sub(r"(?<!\w)('[^']*'|\"[^\"]*\")", "'…'", clean(message.partition(" Write ")[0]))
+    message = re.sub(r" Did you mean '[^']*'\?", "", message.partition(" Write ")[0])
+    return re.sub(r"(?<!\w)(?!'--[a-z-]+')('[^']*'|\"[^\"]*\")", "'…'", clean(message))
 
 
 def leave_options(server: Server, options: Iterable[Option]) -> None:
