@@ -126,12 +126,12 @@ def test_an_argument_is_one_word(imported, words):
 def test_one_forbidden_argument_does_not_take_the_others_with_it(imported):
     result, settings = imported(
         deployment(
-            "--model=org/m", "--enforce-eager", "--port", "9000", "--seed", "5", "--model_dir=/x"
+            "--model=org/m", "--enforce-eager", "--port", "9000", "--seed", "5", "--model_folder=/x"
         )
     )
     assert settings.models["chat"].extra_args == ["--enforce-eager", "--seed", "5"]
     assert "args[2]: --port: inferplan sets it" in lines(result)
-    assert "args[6]: --model-dir" in lines(result)
+    assert "args[6]: --model-folder" in lines(result)
     assert "is not an option of vLLM" in lines(result)
 
 
