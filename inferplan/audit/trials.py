@@ -20,6 +20,7 @@ from inferplan.audit.templates import select, templates
 from inferplan.kube.api import ApiError
 from inferplan.kube.paths import Path, mapping, value_at
 from inferplan.kube.quantity import amount
+from inferplan.rehearsal.apply.operators.ray_service import KEPT
 from inferplan.rehearsal.wait.object_events import Key
 from inferplan.rehearsal.wait.reasons import pods_of
 from inferplan.review.findings import Finding
@@ -98,7 +99,9 @@ def _is_restricted_anew(change: Change, template: Object) -> bool:
 
 
 def _has_pods(session: Session, key: Key, manifest: Manifest, path: Path) -> bool:
-    """True if pods of the template at `path` exist, or if another finding is about their absence."""
+    """True if pods of the template at `path` exist, or if another finding is about their absence;
+    those of an older template do not count.
+    """
     above, strategy = value_at(manifest.body, path[:-1]), mapping(manifest.spec, "updateStrategy")
     replicas = mapping(above).get("replicas", mapping(above).get("minReplicas", 1))
     waits = strategy.get("type") == "OnDelete" or mapping(strategy, "rollingUpdate").get(
@@ -108,7 +111,7 @@ def _has_pods(session: Session, key: Key, manifest: Manifest, path: Path) -> boo
         return False
     live = session.watching.get(key)
     if key.kind in ("Pod", "DaemonSet") or key in session.stubs:
-        return True
+        return not session.stubs.get(key, "").endswith(KEPT)
     return live is not None and bool(pods_of(session.watching, live))
 
 
@@ -228,7 +231,8 @@ def _judged(change: Change, trial: _Trial) -> Iterator[Finding]:
     code = "old" if same else "crowded" if trial.is_crowded else "later"
     blamed = blamed_field(trial.reason, manifest, before, change.nodes)
     words = " next to the pods that run" if trial.is_crowded else ""
-    exists = _has_pods(change.session, key, manifest, trial.path)
+    session = change.session
+    exists = key in session.stubs or _has_pods(session, key, manifest, trial.path)
     so_far = (
         "its pods are older than the change" if exists else "no pod of this template exists yet"
     )

@@ -14,6 +14,8 @@ _SERVE_PORT = 8000
 _PORTS = {"client": 10001, "gcs-server": 6379, "dashboard": 8265, "serve": _SERVE_PORT}
 _METRICS_PORT = {"metrics": 8080}
 _GROUP = "ray.io/group"
+KEPT = "to roll out the change"
+"""The end of the notes on pods of an older template, which stay."""
 
 
 def stub(live: Object, owned: list[Object]) -> Stub:
@@ -31,7 +33,7 @@ def stub(live: Object, owned: list[Object]) -> Stub:
     if running != cluster and strategy == "None":
         keep_reason = (
             "upgradeStrategy is None, so KubeRay would keep the old cluster: delete the RayService"
-            " to roll out the change"
+            f" {KEPT}"
         )
     workers = sum(group["replicas"] * group["numOfHosts"] for group in _groups(config))
     status = {
@@ -78,7 +80,7 @@ def cluster_stub(live: Object, owned: list[Object]) -> Stub:
     )
     reason = (
         "upgradeStrategy is not Recreate, so KubeRay would keep the old pods: delete the RayCluster"
-        " to roll out the change"
+        f" {KEPT}"
     )
     return Stub(
         operator="KubeRay",
