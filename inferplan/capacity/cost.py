@@ -24,6 +24,7 @@ _INGRESS = "kubernetes:networking.k8s.io/v1:Ingress"
 _CLUSTER = "aws:eks/cluster:Cluster"
 _BACKUP = "aws:efs/backupPolicy:BackupPolicy"
 _VOLUME = "aws:ebs/volume:Volume"
+_LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
 NO_PRICE = "no list price for"
 _BLOCK = "CAPACITY_BLOCK"
 
@@ -95,7 +96,14 @@ def _price(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
     if each.type == NODE:
         is_fake = mapping(each.inputs, "metadata", "annotations").get(FAKE_NODE) is not None
         return None, "a fake node, it costs nothing" if is_fake else "an existing node"
-    return _volume(each, prices) if each.type == _VOLUME else _flat(each, prices)
+    if each.type == _LUSTRE:
+        names = (each.inputs.get(key) for key in ("deploymentType", "perUnitStorageThroughput"))
+        kind = "-".join(str(amount(name) or name) for name in names if name is not None)
+        return _volume(each, amount(each.inputs.get("storageCapacity")), kind, prices)
+    if each.type == _VOLUME:
+        size, kind = amount(each.inputs.get("size")), each.inputs.get("type") or "gp2"
+        return _volume(each, size, kind, prices)
+    return _flat(each, prices)
 
 
 def _flat(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
@@ -293,8 +301,9 @@ def _disk(inputs: dict[str, Any], prices: PriceList) -> tuple[Decimal, Decimal, 
     return size * prices.per_gib_month[kind], size * prices.per_gib_month[kind], ""
 
 
-def _volume(each: Declared, prices: PriceList) -> tuple[CostLine | None, str]:
-    size, kind = amount(each.inputs.get("size")), each.inputs.get("type") or "gp2"
+def _volume(
+    each: Declared, size: Decimal | None, kind: str, prices: PriceList
+) -> tuple[CostLine | None, str]:
     if size is None or kind not in prices.per_gib_month:
         elsewhere = price_list().per_gib_month.get(kind)
         line = (

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.handles import ClusterTraits
+from inferplan.components.platforms.aws.lustre_spec import FsxStoreSpec
 from inferplan.components.platforms.aws.store_spec import BucketCreation, EfsStoreSpec, KmsKeyArn
 from inferplan.components.sources import ObjectStore
 from inferplan.components.spec import Bytes, DnsName, Spec, checked, rule
@@ -196,6 +197,7 @@ StoreSpec = Annotated[
     S3StoreSpec
     | NfsStoreSpec
     | EfsStoreSpec
+    | FsxStoreSpec
     | ClaimStoreSpec
     | NodeDiskStoreSpec
     | HttpStoreSpec

@@ -10,7 +10,7 @@ from inferplan.components.public import args as types
 from inferplan.components.public.handles import StoreHandle, handle, plain_values, ready_of
 from inferplan.components.public.inputs import Check, Extra, Inputs
 from inferplan.components.sources import ModelSource
-from inferplan.components.storage.static_volume import NfsStore
+from inferplan.components.storage.static_volume import StaticStore
 from inferplan.components.stores import WeightsSpec
 from inferplan.documents.errors import SpecError
 
@@ -52,8 +52,13 @@ class ModelStore(pulumi.ComponentResource):
         if spec.nfs is not None:
             scope = check.extras.get("scope") or f"{pulumi.get_project()}-{pulumi.get_stack()}"
             inside = pulumi.ResourceOptions(parent=self)
-            ready = NfsStore(
-                name, spec.nfs, namespace=check.extras["namespace"], scope=scope, opts=inside
+            ready = StaticStore(
+                name,
+                spec.nfs,
+                spec.nfs.volume(),
+                namespace=check.extras["namespace"],
+                scope=scope,
+                opts=inside,
             ).claim.ready
         self.store = handle(plain_values(spec), ready)
         self.register_outputs({"store": self.store})

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import SplitResult, urlsplit
@@ -26,6 +27,20 @@ _RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 # The instance metadata services of AWS: egress that includes them gives a pod the identity of its
 # node.
 _METADATA = (ip_address("169.254.169.254"), ip_address("fd00:ec2::254"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticVolume:
+    """Existing storage as a PersistentVolume: the component that declares it, what identifies the
+    files, the prefix and the key of the names in Kubernetes, and the location, access modes and
+    capacity of the volume.
+    """
+
+    component: str
+    origin: str
+    prefix: str
+    key: str
+    spec: Mapping[str, Any]
 
 
 class Store(Spec, ABC):
@@ -124,6 +139,12 @@ class Store(Spec, ABC):
         platform of its cloud can make it.
         """
         raise TypeError(f"a store of kind {self.kind} needs its cloud's platform")
+
+    def volume(self) -> StaticVolume | None:
+        """Return the volume that the stack makes of existing storage on the network; None if it
+        makes none.
+        """
+        return None
 
     def path_errors(self, path: str, revision: str | None) -> Iterator[SpecError]:
         """Check the path and the revision of weights in this store; the errors' paths start below

@@ -1,5 +1,5 @@
-"""The model stores that need no cloud: each gives its readers a handle; an NFS export becomes a
-static volume and its claim.
+"""The model stores that need no cloud: each gives its readers a handle; an NFS export or an
+existing file system becomes a static volume and its claim.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ import pulumi
 from inferplan.components.handles import NodeTarget
 from inferplan.components.sources import ModelSource
 from inferplan.components.storage.fields import Store
-from inferplan.components.storage.static_volume import NfsStore, NodeDisks
-from inferplan.components.storage.volume_spec import NfsStoreSpec, NodeDiskStoreSpec
+from inferplan.components.storage.static_volume import NodeDisks, StaticStore
+from inferplan.components.storage.volume_spec import NodeDiskStoreSpec
 
 
 class ModelStore(Protocol):
@@ -46,11 +46,11 @@ def model_store(
     """Create the store of `spec` by its kind. `namespace` and `scope` are those of `static_claim`,
     `targets` the pools by name.
     """
+    if (volume := spec.volume()) is not None:
+        return SharedStore(
+            StaticStore(name, spec, volume, namespace=namespace, scope=scope, opts=opts).claim
+        )
     match spec:
-        case NfsStoreSpec():
-            return SharedStore(
-                NfsStore(name, spec, namespace=namespace, scope=scope, opts=opts).claim
-            )
         case NodeDiskStoreSpec():
             return SharedStore(
                 NodeDisks(

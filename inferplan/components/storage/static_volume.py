@@ -4,7 +4,7 @@ of nodes. Nothing is provisioned.
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import cast
 
 import pulumi
 
@@ -12,7 +12,8 @@ from inferplan.components.handles import NodeTarget
 from inferplan.components.kubernetes import core
 from inferplan.components.naming import bounded, content_key, labels
 from inferplan.components.sources import VolumeClaim
-from inferplan.components.storage.volume_spec import NfsStoreSpec, NodeDiskStoreSpec
+from inferplan.components.storage.fields import StaticVolume, Store
+from inferplan.components.storage.volume_spec import NodeDiskStoreSpec
 
 # The claim names its volume, so its size does not matter. The request of a bound claim cannot be
 # changed; the capacity of the volume, which `kubectl get pvc` shows for the claim, is informational
@@ -74,32 +75,34 @@ def static_claim(
     return claim_name, claim
 
 
-class NfsStore(pulumi.ComponentResource):
-    """An NFS export as a static PersistentVolume and its claim (RWX), bound by name, as
-    `static_claim` makes them; exports `claim`.
+class StaticStore(pulumi.ComponentResource):
+    """Existing storage on the network as a static PersistentVolume and its claim (RWX), bound by
+    name, as `static_claim` makes them; exports `claim`.
     """
 
     def __init__(
         self,
         name: str,
-        spec: NfsStoreSpec,
+        spec: Store,
+        volume: StaticVolume,
         *,
         namespace: pulumi.Input[str],
         scope: str,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("inferplan:storage:NfsStore", name, {"spec": spec.intent()}, opts)
-        key = content_key(spec.server, spec.path, *spec.mount_options)
-        volume: core.PersistentVolumeSpecArgsDict = {
-            "access_modes": ["ReadWriteMany"],
-            "capacity": {"storage": spec.capacity},
-            "nfs": {"server": spec.server, "path": spec.path},
-            "mount_options": list(spec.mount_options),
-        }
-        claim_name, claim = static_claim(
-            name, "nfs", volume, key=key, scope=scope, namespace=namespace, parent=self
+        super().__init__(
+            f"inferplan:storage:{volume.component}", name, {"spec": spec.intent()}, opts
         )
-        self.claim: VolumeClaim = replace(spec.source(), ready=claim)
+        claim_name, claim = static_claim(
+            name,
+            volume.prefix,
+            cast("core.PersistentVolumeSpecArgsDict", volume.spec),
+            key=volume.key,
+            scope=scope,
+            namespace=namespace,
+            parent=self,
+        )
+        self.claim: VolumeClaim = VolumeClaim(name=claim_name, origin=volume.origin, ready=claim)
         self.register_outputs({"claim": claim_name})
 
 

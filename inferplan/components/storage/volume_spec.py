@@ -14,7 +14,7 @@ from pydantic import AfterValidator, StringConstraints
 from inferplan.components.naming import bounded, content_key
 from inferplan.components.sources import VolumeClaim
 from inferplan.components.spec import Bytes, DnsLabel, DnsName
-from inferplan.components.storage.fields import Store
+from inferplan.components.storage.fields import StaticVolume, Store
 from inferplan.kube.names import SYSTEM_FOLDERS
 
 # EFS user guide, "Mounting without the EFS mount helper", read 2026-11. With `hard` a reader waits
@@ -184,8 +184,23 @@ class NfsStoreSpec(VolumeStore):
     }
 
     def source(self) -> VolumeClaim:
-        name = bounded("nfs", content_key(self.server, self.path, *self.mount_options))
-        return VolumeClaim(name=name, origin=f"nfs://{self.server}{self.path}")
+        volume = self.volume()
+        return VolumeClaim(name=bounded(volume.prefix, volume.key), origin=volume.origin)
+
+    def volume(self) -> StaticVolume:
+        spec = {
+            "access_modes": ["ReadWriteMany"],
+            "capacity": {"storage": self.capacity},
+            "nfs": {"server": self.server, "path": self.path},
+            "mount_options": list(self.mount_options),
+        }
+        return StaticVolume(
+            component="NfsStore",
+            origin=f"nfs://{self.server}{self.path}",
+            prefix="nfs",
+            key=content_key(*self.volume_key),
+            spec=spec,
+        )
 
     @property
     def directory(self) -> str:

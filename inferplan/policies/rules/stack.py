@@ -33,6 +33,7 @@ KINDS_WITH_DATA = (
     "aws:s3:Bucket",
     "aws:s3:BucketV2",
     FILE_SYSTEM,
+    "aws:fsx:LustreFileSystem",
     "aws:eks:Cluster",
     "aws:kms:Key",
 )

@@ -188,7 +188,6 @@ def test_an_addon_that_needs_a_role_gets_it():
     [
         ("soci", "EKS has no add-on 'soci'"),
         ("aws-ebs-csi", "Did you mean 'aws-ebs-csi-driver'?"),
-        ("aws-fsx-csi-driver", "It needs a role for the file systems"),
         ("aws-mountpoint-s3-csi-driver", "It needs a role for its buckets"),
     ],
 )

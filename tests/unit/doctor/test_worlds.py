@@ -16,6 +16,7 @@ from moto import mock_aws
 
 from inferplan.commands.doctor.aws.checks import AWS_CHECKS
 from inferplan.commands.doctor.findings import Severity
+from inferplan.components.platforms.aws.credentials import AwsError
 from inferplan.components.platforms.aws.prerequisites import preview
 from inferplan.components.platforms.aws.prerequisites.preview import messages
 from inferplan.components.platforms.aws.prerequisites.table import rows, rows_with_checks
@@ -151,6 +152,46 @@ def point_of_another(world: Shared) -> None:
     world.config["storage"]["shared"]["accessPointId"] = point
 
 
+def lustre(state: str = "AVAILABLE", **fields: str) -> Break:
+    """Let a store name a file system of FSx for Lustre, which is in `state`."""
+
+    def change(world: Shared) -> None:
+        made = world.ask(
+            "fsx",
+            "create_file_system",
+            FileSystemType="LUSTRE",
+            StorageCapacity=1200,
+            SubnetIds=[world.private[_A]],
+            LustreConfiguration={"DeploymentType": "SCRATCH_2"},
+        )["FileSystem"]
+        mount = "abcdefgh"
+        row = {
+            **made,
+            "Lifecycle": state,
+            "VpcId": world.vpc,
+            "LustreConfiguration": {"MountName": mount},
+        }
+        systems = world.ask
+
+        def ask(service: str, operation: str, **call: Any) -> Any:
+            if (service, operation) != ("fsx", "describe_file_systems"):
+                return systems(service, operation, **call)
+            if call["FileSystemIds"] != [row["FileSystemId"]]:
+                raise AwsError("no file system", "FileSystemNotFound")
+            return {"FileSystems": [row]}
+
+        world.ask = ask
+        world.config["storage"]["fast"] = {
+            "kind": "fsx",
+            "fileSystemId": row["FileSystemId"],
+            "dnsName": f"{row['FileSystemId']}.fsx.us-east-1.amazonaws.com",
+            "mountName": mount,
+            **fields,
+        }
+
+    return change
+
+
 WORLDS: dict[str, tuple[str, Break, str]] = {
     "subnet that does not exist": ("subnet-exists", lambda w: subnet_of_cluster(w, "subnet-0123456789abcdef0"), "does not exist in us-east-1"),
     "pool's subnet that does not exist": ("subnet-exists", lambda w: subnet_of_pool(w, "subnet-0123456789abcdef0"), "nodePools.system.subnets[0]"),
@@ -185,6 +226,8 @@ WORLDS: dict[str, tuple[str, Break, str]] = {
     "no agent": ("pod-identity-agent", lambda w: w.addons.remove("eks-pod-identity-agent"), "add-on eks-pod-identity-agent, through which pods get their roles, is not installed"),
     "no OIDC provider": ("oidc-provider", irsa, "IAM has no OIDC provider for https://oidc.eks"),
     "no EFS driver": ("efs-driver", lambda w: w.addons.remove("aws-efs-csi-driver"), "add-on aws-efs-csi-driver of cluster shared, which mounts it, is not installed"),
+    "no FSx driver": ("fsx-driver", lustre(), "add-on aws-fsx-csi-driver of cluster shared, which mounts it, is not installed"),
+    "Lustre file system with another mount name": ("lustre", lustre(mountName="other"), "has the mount name"),
     "file system that does not exist": ("file-system", lambda w: w.config["storage"]["shared"].update(fileSystemId="fs-0123456789abcdef0", accessPointId="fsap-0123456789abcdef0"), "does not exist"),
     "access point of another file system": ("file-system", point_of_another, "is an access point of fs-"),
     "file system of another VPC": ("file-system-vpc", file_system_elsewhere, "has its mount targets in vpc-"),
@@ -195,7 +238,11 @@ WORLDS: dict[str, tuple[str, Break, str]] = {
     **FRESH,
     **NETWORKS,
 }  # fmt: skip
-PEOPLE = {**FOR_PEOPLE, **NETWORKS_FOR_PEOPLE}
+LUSTRE_FOR_PEOPLE = {
+    "Lustre file system that does not exist": ("lustre", lustre(fileSystemId="fs-0a1b2c3d4e5f60718"), "fs-0a1b2c3d4e5f60718 does not exist in us-east-1", "that is available"),
+    "Lustre file system that failed": ("lustre", lustre(state="FAILED"), "is FAILED", "that is available"),
+}  # fmt: skip
+PEOPLE = {**FOR_PEOPLE, **NETWORKS_FOR_PEOPLE, **LUSTRE_FOR_PEOPLE}
 ODD = {**SOUND, **SOUND_NETWORKS}
 QUESTIONS = {**OPEN, **OPEN_NETWORKS}
 

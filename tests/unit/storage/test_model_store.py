@@ -10,7 +10,7 @@ from inferplan.components.handles import CaBundle, NodeTarget
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
 from inferplan.components.sources import HubStore, ObjectStore, VolumeClaim, WebStore
 from inferplan.components.storage.model_store import model_store
-from inferplan.components.storage.static_volume import NfsStore
+from inferplan.components.storage.static_volume import StaticStore
 from inferplan.components.storage.volume_spec import NfsStoreSpec
 from inferplan.components.stores import S3StoreSpec, StoreSpec
 from inferplan.hardware.accelerators import Taint
@@ -33,11 +33,13 @@ def nfs(**fields):
     )
 
 
+def stored(spec, namespace, scope):
+    return StaticStore("shared", spec, spec.volume(), namespace=namespace, scope=scope)
+
+
 def shared(spec=None, namespace="inference", scope="inference"):
-    lent: list[NfsStore] = []
-    recording = declare(
-        lambda: lent.append(NfsStore("shared", spec or nfs(), namespace=namespace, scope=scope))
-    )
+    lent: list[StaticStore] = []
+    recording = declare(lambda: lent.append(stored(spec or nfs(), namespace, scope)))
     return recording, recording.one(PV).inputs, recording.one(PVC).inputs, lent[0]
 
 
@@ -103,7 +105,7 @@ def test_the_volume_is_named_in_a_plan_that_does_not_know_the_namespace_yet():
 
     def program():
         namespace = Namespace("inference", metadata={"name": "inference"})
-        lent.append(NfsStore("shared", nfs(), namespace=namespace.metadata.uid, scope="inference"))
+        lent.append(stored(nfs(), namespace.metadata.uid, "inference"))
 
     recording = declare(program)
     assert recording.one(PVC).inputs["metadata"]["namespace"] is UNKNOWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 
 import pulumi
 from pulumi_aws import eks, iam
@@ -27,9 +28,9 @@ class ClusterAddons(pulumi.ComponentResource):
     exist.
 
     CoreDNS and the node monitoring agent are installed only for node groups (`node_groups`; the
-    agent with `accelerators`): nodes of EKS Auto Mode have both built in. The EFS driver is
-    installed only with an EFS store. It has no role: it mounts existing access points and creates
-    none. `create.addons` names further ones.
+    agent with `accelerators`): nodes of EKS Auto Mode have both built in. The driver of
+    EFS or FSx is installed only with a store of that kind (`stores`). It has no role: it mounts what
+    exists and creates nothing. `create.addons` names further ones.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class ClusterAddons(pulumi.ComponentResource):
         *,
         home: EksClusterHandle,
         create: EksCreation,
-        efs: bool,
+        stores: Collection[str],
         node_groups: bool,
         accelerators: bool,
         nodes: tuple[pulumi.Resource, ...],
@@ -46,7 +47,8 @@ class ClusterAddons(pulumi.ComponentResource):
     ) -> None:
         wanted = {
             "coredns": node_groups,
-            "aws-efs-csi-driver": efs,
+            "aws-efs-csi-driver": "efs" in stores,
+            "aws-fsx-csi-driver": "fsx" in stores,
             "eks-node-monitoring-agent": node_groups and accelerators,
         }
         further = [each for each in create.addons if each not in (*wanted, *BEFORE_NODES)]

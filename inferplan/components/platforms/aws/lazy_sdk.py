@@ -17,7 +17,7 @@ from typing import Any
 
 from pulumi import RunError
 
-SERVICES = ("cloudwatch", "ec2", "efs", "eks", "iam", "kms", "s3")
+SERVICES = ("cloudwatch", "ec2", "efs", "eks", "fsx", "iam", "kms", "s3")
 _PACKAGE = "pulumi_aws"
 _SUFFIXES = ("Args", "ArgsDict", "Result")
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -18,6 +18,8 @@ from inferplan.components.platforms.aws.cluster_handle import (
 )
 from inferplan.components.platforms.aws.efs import EfsStore
 from inferplan.components.platforms.aws.load_balancers import AUTO_MODE, CONTROLLER
+from inferplan.components.platforms.aws.lustre import FsxStore
+from inferplan.components.platforms.aws.lustre_spec import FsxStoreSpec
 from inferplan.components.platforms.aws.nodes import declare_nodes
 from inferplan.components.platforms.aws.pool_spec import EksPool
 from inferplan.components.platforms.aws.prerequisites.preview import warn_about_prerequisites
@@ -51,26 +53,22 @@ class AwsPlatform(Platform):
                 namespace=site.scope,
                 opts=options,
             )
+        is_file_system = isinstance(spec, EfsStoreSpec | FsxStoreSpec)
+        if not is_file_system or spec.volume() is not None:
+            return super().store(name, spec, site)
+        kubernetes = [] if site.opts.provider is None else [site.opts.provider]
+        # The security groups whose nodes may mount a created file system.
+        clients = [*self.nodes, *([self.home.security_group] if spec.open_to == "cluster" else [])]
+        parts = {
+            "home": self.home,
+            "clients": clients,
+            "namespace": site.namespace,
+            "scope": site.scope,
+            "opts": pulumi.ResourceOptions(providers=[self.provider, *kubernetes]),
+        }
         if isinstance(spec, EfsStoreSpec):
-            kubernetes = [] if site.opts.provider is None else [site.opts.provider]
-            both = pulumi.ResourceOptions(providers=[self.provider, *kubernetes])
-            # The security groups whose nodes may mount a created file system.
-            clients = (
-                [*self.nodes, self.home.security_group]
-                if spec.open_to == "cluster"
-                else list(self.nodes)
-            )
-            store = EfsStore(
-                name,
-                spec,
-                home=self.home,
-                clients=clients,
-                namespace=site.namespace,
-                scope=site.scope,
-                opts=both,
-            )
-            return SharedStore(store.claim)
-        return super().store(name, spec, site)
+            return SharedStore(EfsStore(name, spec, **parts).claim)
+        return SharedStore(FsxStore(name, spec, **parts).claim)
 
     def controllers(
         self,
@@ -138,14 +136,14 @@ def aws_platform(cluster: EksClusterFields, sections: Sections, stack: str) -> A
     nodes = declare_nodes(pools, sections, cluster, home, access, provider)
     ready = nodes.ready
     if cluster.create is not None:
-        efs = any(isinstance(store, EfsStoreSpec) for store in sections.storage.values())
+        kinds = {store.kind for store in sections.storage.values()}
         # The add-ons run on CPU nodes: a group of accelerators without capacity must not delay the
         # cluster's DNS.
         ready += ClusterAddons(
             "addons",
             home=home,
             create=cluster.create,
-            efs=efs,
+            stores=kinds,
             node_groups=node_groups,
             accelerators=any(
                 pool.accelerator is not None and not pool.is_auto_mode for pool in pools.values()

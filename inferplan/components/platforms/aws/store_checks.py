@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from inferplan.components.platforms.aws.cluster_fields import EksClusterFields
+from inferplan.components.platforms.aws.lustre_spec import FsxStoreSpec
 from inferplan.components.platforms.aws.store_spec import EfsStoreSpec
 from inferplan.components.platforms.platform import Sections
 from inferplan.components.stores import S3StoreSpec
@@ -11,16 +12,21 @@ from inferplan.documents.errors import KeyPath, SpecError
 
 def store_errors(sections: Sections, cluster: EksClusterFields) -> Iterator[SpecError]:
     for name, store in sections.storage.items():
-        if isinstance(store, EfsStoreSpec) and store.file_system_id is None:
-            if not cluster.zones:
-                yield SpecError(
-                    ("storage", name),
-                    "A new file system needs a mount target in each zone, but the zones of an"
-                    " existing cluster are unknown. Add cluster.subnets: {<zone>: subnet-...}, or"
-                    " use an existing one with fileSystemId and accessPointId.",
-                )
-            if store.open_to != "cluster":
-                yield from _unreachable_file_system(name, sections, cluster)
+        if isinstance(store, FsxStoreSpec) and not store.is_existing:
+            yield from _lustre_errors(name, store, sections, cluster)
+        if (
+            isinstance(store, EfsStoreSpec | FsxStoreSpec)
+            and store.file_system_id is None
+            and store.open_to != "cluster"
+        ):
+            yield from _unreachable_file_system(name, sections, cluster)
+        if isinstance(store, EfsStoreSpec) and store.file_system_id is None and not cluster.zones:
+            yield SpecError(
+                ("storage", name),
+                "A new file system needs a mount target in each zone, but the zones of an existing"
+                " cluster are unknown. Add cluster.subnets: {<zone>: subnet-...}, or use an existing"
+                " one with fileSystemId and accessPointId.",
+            )
         if (
             isinstance(store, S3StoreSpec)
             and store.create is not None
@@ -49,7 +55,7 @@ def region_errors(sections: Sections, cluster: EksClusterFields) -> Iterator[Spe
                     f"the bucket {store.bucket}",
                 )
             )
-        elif isinstance(store, EfsStoreSpec):
+        elif isinstance(store, EfsStoreSpec | FsxStoreSpec):
             arns.append((path, store.kms_key_arn, cluster.region, "the file system"))
     balancer = None if sections.gateway is None else sections.gateway.access.balancer
     if balancer is not None:
@@ -65,6 +71,32 @@ def region_errors(sections: Sections, cluster: EksClusterFields) -> Iterator[Spe
         if arn is not None and (there := arn.split(":")[3]) != here:
             yield SpecError(
                 path, f"{arn!r} is in {there}, but {user} is in {here}. Use one of {here}."
+            )
+
+
+def _lustre_errors(
+    name: str, store: FsxStoreSpec, sections: Sections, cluster: EksClusterFields
+) -> Iterator[SpecError]:
+    zones = ", ".join(sorted(cluster.zones))
+    if store.zone not in cluster.zones:
+        remedy = f"Use one of {zones}" if zones else "Add cluster.subnets: {<zone>: subnet-...}"
+        yield SpecError(
+            ("storage", name, "zone"),
+            f"The cluster has no subnet in {store.zone}, where the file system is created."
+            f" {remedy}, or use an existing file system with fileSystemId, dnsName and mountName.",
+        )
+    created = {
+        each.bucket
+        for each in sections.storage.values()
+        if isinstance(each, S3StoreSpec) and each.create is not None
+    }
+    for index, repository in enumerate(store.data_repositories):
+        if repository.bucket in created:
+            yield SpecError(
+                ("storage", name, "dataRepositories", index, "bucket"),
+                f"FSx can only link a bucket that exists, but this stack creates"
+                f" {repository.bucket!r}. Create the bucket with another stack, or copy its models"
+                f" with preheat: {{into: {name}}}.",
             )
 
 

@@ -13,7 +13,7 @@ from inferplan.components.platforms.aws.prerequisites.table import (
 from inferplan.components.platforms.aws.prerequisites.world import World
 from inferplan.components.stores import S3StoreSpec
 
-_AGENT, _EFS_DRIVER = "eks-pod-identity-agent", "aws-efs-csi-driver"
+_AGENT = "eks-pod-identity-agent"
 _NODE_ADDONS = ("vpc-cni", "kube-proxy", "coredns")
 
 
@@ -185,14 +185,24 @@ def _(world: World) -> Iterator[Values | Unchecked | str]:
 
 @prerequisite("efs-driver")
 def _(world: World) -> Iterator[Values | Unchecked | str]:
-    stores = [name for name, each in world.sections.storage.items() if each.kind == "efs"]
+    yield from _driver(world, "efs")
+
+
+@prerequisite("fsx-driver")
+def _(world: World) -> Iterator[Values | Unchecked | str]:
+    yield from _driver(world, "fsx")
+
+
+def _driver(world: World, kind: str) -> Iterator[Values | Unchecked | str]:
+    stores = [name for name, each in world.sections.storage.items() if each.kind == kind]
     if world.existing is None or not stores:
         return
+    addon = f"aws-{kind}-csi-driver"
     yield EXAMINED
-    for each in _health(world, _EFS_DRIVER):
+    for each in _health(world, addon):
         yield {**each, "store": stores[0]} if isinstance(each, dict) else each
-    if _addon(world, _EFS_DRIVER) is None:
-        change = _create(world, _EFS_DRIVER)
+    if _addon(world, addon) is None:
+        change = _create(world, addon)
         yield {"store": stores[0], "state": "is not installed", "change": change}
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+from inferplan.components.platforms.aws.lustre_spec import FsxStoreSpec
 from inferplan.components.platforms.aws.prerequisites.routes import Row
 from inferplan.components.platforms.aws.prerequisites.table import EXAMINED, Values, prerequisite
 from inferplan.components.platforms.aws.prerequisites.world import World
@@ -59,6 +60,29 @@ def _(world: World) -> Iterator[Values | str]:
                         else _own_file_system(world, name)
                     ),
                 }
+
+
+@prerequisite("lustre")
+def _(world: World) -> Iterator[Values | str]:
+    for name, store in world.sections.storage.items():
+        if not isinstance(store, FsxStoreSpec) or not store.is_existing:
+            continue
+        yield EXAMINED
+        answer = world.find("fsx", "describe_file_systems", FileSystemIds=[store.file_system_id])
+        row = next(iter((answer or {}).get("FileSystems", ())), None)
+        mount = (row or {}).get("LustreConfiguration", {}).get("MountName")
+        if row is None:
+            state, change = "does not exist", None
+        elif mount != store.mount_name and mount is not None:
+            state = f"has the mount name {mount}, not {store.mount_name},"
+            change = f"set storage.{name}.mountName: {mount}"
+        elif row["Lifecycle"] not in ("AVAILABLE", "UPDATING") or mount is None:
+            state, change = f"is {row['Lifecycle']} and of type {row['FileSystemType']}", None
+        elif world.vpc not in (None, row["VpcId"]):
+            state, change = f"is not in {world.vpc} but {row['VpcId']}, a VPC", None
+        else:
+            continue
+        yield {"store": name, "id": store.file_system_id, "state": state, "change": change}
 
 
 def _key_state(world: World, system: Row) -> str | None:
