@@ -127,6 +127,13 @@ class StoredModel(Spec):
             )
 
     @property
+    def runtime_artifacts(self) -> frozenset[str]:
+        """The artifacts that servers find on the share while they run, so that no mount and no gate
+        of their pods names them.
+        """
+        return frozenset()
+
+    @property
     def stored_files(self) -> WeightsSpec | None:
         """The directory of a store that the servers read; None if they read none."""
         return self.weights

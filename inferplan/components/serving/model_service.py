@@ -24,6 +24,7 @@ from inferplan.components.serving.scaling import scaler
 from inferplan.components.serving.served_model import ServedModel
 from inferplan.components.serving.volumes import (
     FILES_VOLUME,
+    LIVE_VOLUME,
     artifact_gates,
     artifact_mounts,
     config_map_volume,
@@ -68,6 +69,7 @@ class ModelService(pulumi.ComponentResource):
         times = workload.budget(spec, site.target, site.weights)
         account = _account(name, site, child)
         server = _with_files(name, site, server, opts=child)
+        server = _with_live_files(name, spec, site, server, opts=child)
         server = _with_verified_files(_restarted_with_its_key(server, site), spec, site)
         template = partial(
             workload.server_pod,
@@ -213,14 +215,43 @@ def _with_files(
     return replace(server, volumes=(*server.volumes, volume))
 
 
+def _with_live_files(
+    name: str,
+    spec: StoredModel,
+    site: Site,
+    server: server_container.Server,
+    *,
+    opts: pulumi.ResourceOptions,
+) -> server_container.Server:
+    """Return `server` with a volume of the files that change while pods run, from a ConfigMap whose
+    name stays. It changes only after the artifacts that it names are copied.
+    """
+    if not server.live_files:
+        return server
+    called = f"{name}-live"
+    copied = [site.artifacts[each].gate for each in sorted(spec.runtime_artifacts)]
+    gates = pulumi.ResourceOptions(depends_on=[gate for gate in copied if gate is not None])
+    files = core.ConfigMap(
+        called,
+        metadata=object_meta(name, site, called=called),
+        data=dict(server.live_files),
+        opts=pulumi.ResourceOptions.merge(opts, gates),
+    )
+    volume = config_map_volume(LIVE_VOLUME, files.metadata["name"], [*server.live_files])
+    return replace(server, volumes=(*server.volumes, volume))
+
+
 def _with_verified_files(
     server: server_container.Server, spec: StoredModel, site: Site
 ) -> server_container.Server:
+    artifacts = {
+        name: mount for name, mount in site.artifacts.items() if name not in spec.runtime_artifacts
+    }
     gates = [
-        *artifact_gates(site.artifacts, spec.preheat),
+        *artifact_gates(artifacts, spec.preheat),
         *weights_gate(site.weights, server.mounts, spec.preheat),
     ]
-    mounts = (*server.mounts, *artifact_mounts(site.artifacts))
+    mounts = (*server.mounts, *artifact_mounts(artifacts))
     return replace(server, mounts=mounts, init_containers=(*gates, *server.init_containers))
 
 

@@ -48,6 +48,8 @@ _MOUNTED = (
     *(
         "/models",
         "/artifacts",
+        "/live",
+        "/share",
         "/repository",
         "/bind",
         "/engines",

@@ -45,6 +45,7 @@ class Server:
     the engine's own small files by path, in a volume that `mounts` refers to. `pod_env` are variables
     with the field of the pod that has their value. `labels` are further
     labels of the pods, `worker_args` the arguments of the other pods of a replica of several.
+    `live_files` are files in another volume that change while pods run: a change restarts none.
     `group` owns the pod's volumes, and every container is in it.
     """
 
@@ -62,6 +63,7 @@ class Server:
     mounts: Sequence[core.VolumeMountArgsDict] = ()
     init_containers: Sequence[core.ContainerArgsDict] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    live_files: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     worker_args: Sequence[str] = ()
     group: int = USER

@@ -27,7 +27,10 @@ from inferplan.kube.quantity import size_quantity
 CACHE = "/cache"
 MODELS = "/models"
 ARTIFACTS = "/artifacts"
+SHARE = "/share"
+LIVE_FILES = "/live"
 FILES_VOLUME = "files"
+LIVE_VOLUME = "live"
 MODEL_VOLUME = "model"
 
 

@@ -22,12 +22,14 @@ from tests.ports import free_port
 
 USAGE_LOG = files("inferplan.components.serving.vllm") / "payload" / "usage_log.py"
 COUNT_TOKENS = files("inferplan.components.serving.vllm") / "payload" / "count_tokens.py"
+LOAD_ADAPTERS = files("inferplan.components.serving.vllm") / "payload" / "load_adapters.py"
 TINY = Path(__file__).with_name("tiny_llama.py")
 CHECKPOINT = Path(__file__).with_name("tiny_checkpoint.py")
 RELEASE = "0.32.0"
 START_SECONDS = 900
 _MOUNT = "/models/"
 _CACHE = "/cache"
+_LIVE = "/live"
 
 
 def prepared(environment: Environment) -> Environment:
@@ -125,15 +127,14 @@ def serve(
     port = free_port()
     args = [_local(each, models, port, told or {}) for each in container["args"]]
     given = {
-        each["name"]: each["value"].replace(_CACHE, str(directory))
+        each["name"]: each["value"].replace(_CACHE, str(directory)).replace(_LIVE, str(directory))
         for each in container["env"]
         if "value" in each
     }
     secret = {each["name"]: key for each in container["env"] if "valueFrom" in each}
     # Without it vLLM takes half of this machine's memory for the cache of a model of 500 kB.
     own = {"PATH": os.environ["PATH"], "VLLM_CPU_KVCACHE_SPACE": "1"}
-    command, counts = container["command"], "TOKEN_BUDGETS" in given
-    start = _program(environment, command, directory, counts_tokens=counts)
+    start = _program(environment, container["command"], directory, given)
     log = directory / f"vllm-{port}.log"
     with log.open("wb") as stream:
         process = subprocess.Popen(
@@ -147,14 +148,21 @@ def serve(
 
 
 def _program(
-    environment: Environment, command: Sequence[str], directory: Path, *, counts_tokens: bool
+    environment: Environment,
+    command: Sequence[str],
+    directory: Path,
+    variables: Mapping[str, str],
 ) -> list[str]:
-    """The command of the container, with the environment's Python and our own file of it."""
+    """The command of the container, with the environment's Python and our own files of it."""
     if command[0] != "python3":
         return [str(environment.root / "bin" / "vllm"), *command[1:]]
     program = directory / "vllm"
-    program.write_text((COUNT_TOKENS if counts_tokens else USAGE_LOG).read_text("utf-8"))
-    (directory / "usage_log.py").write_text(USAGE_LOG.read_text("utf-8"))
+    own = {"ADAPTERS": LOAD_ADAPTERS, "TOKEN_BUDGETS": COUNT_TOKENS}
+    program.write_text(
+        next((own[each] for each in own if each in variables), USAGE_LOG).read_text("utf-8")
+    )
+    if "ADAPTERS" not in variables:
+        (directory / "usage_log.py").write_text(USAGE_LOG.read_text("utf-8"))
     return [str(environment.python), str(program), *command[2:]]
 
 

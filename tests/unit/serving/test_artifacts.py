@@ -257,3 +257,85 @@ def test_an_artifact_whose_preheat_would_be_called_like_a_model_is_refused(tmp_p
     found = faults(tmp_path, {"polite": ARTIFACTS["polite"]}, **{"chat-polite": plain})
     assert "The name 'chat-polite' of the preheat is already used by model chat-polite." in found
     assert not faults(tmp_path, {"polite": ARTIFACTS["polite"]}, **{"chat-kind": plain})
+
+
+RUNTIME = {**MODEL, "loraLoading": "runtime"}
+ADDED = {
+    **RUNTIME,
+    "artifacts": {
+        **ARTIFACTS,
+        "sql": {"store": "weights", "path": "adapters/sql", "revision": "v1", "size": "200Mi"},
+    },
+    "loraArtifacts": {"gentle": "polite", "sql": "sql"},
+}
+FILES = "kubernetes:core/v1:ConfigMap"
+
+
+def directories_of(recording):
+    return json.loads(recording.one(FILES, "chat-live").inputs["data"]["adapters.json"])
+
+
+def test_a_new_adapter_changes_no_server_only_the_file_that_names_it():
+    before, after = recorded(RUNTIME), recorded(ADDED)
+    assert before.one(DEPLOYMENT, "chat").inputs == after.one(DEPLOYMENT, "chat").inputs
+    assert [*directories_of(before)] == ["gentle"]
+    assert [*directories_of(after)] == ["gentle", "sql"]
+    [job] = [
+        each
+        for each in after.of_type(JOB)
+        if each.name not in {one.name for one in before.of_type(JOB)}
+    ]
+    assert job.name.startswith("chat-sql-preheat")
+    # Servers learn of the directory once it is complete.
+    assert job.urn in after.one(FILES, "chat-live").dependencies
+
+
+def test_a_new_revision_is_another_directory_and_restarts_no_server():
+    polite = {**ARTIFACTS["polite"], "revision": "v4"}
+    changed = {**RUNTIME, "artifacts": {**ARTIFACTS, "polite": polite}}
+    before, after = recorded(RUNTIME), recorded(changed)
+    assert before.one(DEPLOYMENT, "chat").inputs == after.one(DEPLOYMENT, "chat").inputs
+    assert directories_of(before) != directories_of(after)
+
+
+def test_a_server_sees_the_share_read_only_and_has_no_switch_for_loading():
+    found = recorded(RUNTIME)
+    pod = found.one(DEPLOYMENT, "chat").inputs["spec"]["template"]["spec"]
+    [server] = pod["containers"]
+    mounts = {each["mountPath"]: each for each in server["volumeMounts"]}
+    assert mounts["/share"] == {"name": "model", "mountPath": "/share", "readOnly": True}
+    assert "/artifacts/words" in mounts
+    assert "/artifacts/polite" not in mounts
+    [volume] = [each for each in pod["volumes"] if each["name"] == "model"]
+    assert volume["persistentVolumeClaim"]["readOnly"] is True
+    variables = {each["name"]: each.get("value") for each in server["env"]}
+    assert variables["ADAPTERS"] == "/live/adapters.json"
+    assert not [name for name in variables if name.startswith("VLLM_ALLOW")]
+    assert "--enable-lora" in server["args"]
+    assert "--lora-modules" not in server["args"]
+    [path] = directories_of(found).values()
+    assert path.startswith("/share/polite/")
+    assert {each["name"] for each in pod["initContainers"]} == {"verified", "verified-words"}
+
+
+def test_servers_without_an_adapter_yet_accept_the_first_one():
+    empty = {**RUNTIME, "artifacts": {"words": ARTIFACTS["words"]}, "loraArtifacts": {}}
+    before, after = recorded(empty), recorded(RUNTIME)
+    assert before.one(DEPLOYMENT, "chat").inputs == after.one(DEPLOYMENT, "chat").inputs
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (
+            {"preheat": None, "artifacts": {}, "loraArtifacts": {}, "tokenizer": None},
+            "needs preheat",
+        ),
+        ({"extraArgs": ["--api-server-count=2"]}, "needs one API server for each replica"),
+        ({"extraArgs": ["--api_server_count=2"]}, "needs one API server for each replica"),
+    ],
+)
+def test_runtime_loading_says_what_it_needs(fields, words):
+    with pytest.raises(ValidationError) as caught:
+        vllm(**{**RUNTIME, **fields})
+    assert words in str(caught.value)

@@ -80,6 +80,11 @@ class VllmEngineArgs(ParallelSizes):
     def adapter_names(self) -> tuple[str, ...]:
         return tuple(self.lora_adapters)
 
+    @property
+    def takes_adapters(self) -> bool:
+        """True if servers have adapters, or may get some while they run."""
+        return bool(self.adapter_names)
+
     @rule
     def _bounds_of_adapters_need_adapters(self) -> Iterator[str]:
         stray = [
@@ -87,7 +92,7 @@ class VllmEngineArgs(ParallelSizes):
             for field, value in (("maxLoraRank", self.max_lora_rank), ("maxLoras", self.max_loras))
             if value is not None
         ]
-        if stray and not self.adapter_names:
+        if stray and not self.takes_adapters:
             yield (
                 f"{' and '.join(stray)} bound adapters, and there are none. Add some, or remove it."
             )

@@ -2,6 +2,7 @@
 The objects are those of every model.
 """
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,11 @@ from inferplan.components.serving.vllm.engine_args import (
 from inferplan.components.serving.vllm.spec import VllmSpec
 from inferplan.components.serving.volumes import (
     FILES_VOLUME,
+    LIVE_FILES,
+    LIVE_VOLUME,
+    MODEL_VOLUME,
     MODELS,
+    SHARE,
     artifact_path,
     model_mounts,
     model_volumes,
@@ -34,6 +39,7 @@ from inferplan.kube.quantity import bytes_of
 
 PORT = 8000
 _USAGE = "/usage"
+_ADAPTERS = "adapters.json"
 # The variable that vLLM reads a key from, and ours for the further key.
 _KEYS = ("VLLM_API_KEY", "NEXT_API_KEY")
 # run-ai/runai-model-streamer 0.15.9, docs/src/env-vars.md, read 2026-11: without a limit each
@@ -94,22 +100,52 @@ def server(name: str, spec: VllmSpec, site: Site) -> server_container.Server:
         mounts=model_mounts(f"{MODELS}/{spec.whole(name)}", mount) if ca is None else [ca_mount()],
     )
     made = recipes.with_recipes(made, spec, mount)
-    return _with_usage_log(made, counts_tokens=site.counts_tokens) if spec.usage_log else made
+    if spec.lora_loading == "runtime":
+        made = _with_runtime_adapters(made, spec, site)
+    return _with_programs(made, spec, counts_tokens=site.counts_tokens)
 
 
-def _with_usage_log(
-    server: server_container.Server, *, counts_tokens: bool
+def _with_runtime_adapters(
+    server: server_container.Server, spec: VllmSpec, site: Site
+) -> server_container.Server:
+    """Return `server` with the share of its weights, and a file that has the directory of each
+    adapter there.
+    """
+    paths = {
+        name: f"{SHARE}/{site.artifacts[artifact].sub_path}"
+        for name, artifact in sorted(spec.lora_artifacts.items())
+    }
+    return replace(
+        server,
+        mounts=[
+            *server.mounts,
+            read_only_mount(MODEL_VOLUME, SHARE),
+            read_only_mount(LIVE_VOLUME, LIVE_FILES),
+        ],
+        live_files={_ADAPTERS: json.dumps(paths, indent=1)},
+        env={**server.env, "ADAPTERS": f"{LIVE_FILES}/{_ADAPTERS}"},
+    )
+
+
+def _with_programs(
+    server: server_container.Server, spec: VllmSpec, *, counts_tokens: bool
 ) -> server_container.Server:
     """Return `server` with its program started by ours, which is called vllm too: rules know an
     engine by the names of its programs.
     """
+    counts = spec.usage_log and counts_tokens
+    wanted = {
+        "load_adapters.py": bool(server.live_files),
+        "count_tokens.py": counts,
+        "usage_log.py": spec.usage_log,
+    }
+    first, *others = [name for name, is_wanted in wanted.items() if is_wanted] or [""]
+    if not first:
+        return server
     folder = Path(__file__).with_name("payload")
-    script = (folder / "usage_log.py").read_text(encoding="utf-8")
-    programs, variables = {"vllm": script}, {}
-    if counts_tokens:
-        counting = (folder / "count_tokens.py").read_text(encoding="utf-8")
-        programs = {"vllm": counting, "usage_log.py": script}
-        variables = {"TOKEN_BUDGETS": SERVICE}
+    files = {"vllm": first, **{name: name for name in others}}
+    programs = {name: (folder / file).read_text(encoding="utf-8") for name, file in files.items()}
+    variables = {"TOKEN_BUDGETS": SERVICE} if counts else {}
     return replace(
         server,
         command=["python3", f"{_USAGE}/vllm", "serve"],
@@ -153,12 +189,16 @@ def serve_args(
             arguments.append(f"{option}={value}")
     if spec.tokenizer is not None:
         arguments.append(f"--tokenizer={artifact_path(spec.tokenizer)}")
-    if spec.adapter_names:
+    if spec.takes_adapters:
+        arguments.append("--enable-lora")
         of_weights = (f"{key}={model}/{path}" for key, path in spec.lora_adapters.items())
         of_artifacts = (
-            f"{key}={artifact_path(artifact)}" for key, artifact in spec.lora_artifacts.items()
+            f"{key}={artifact_path(artifact)}"
+            for key, artifact in spec.lora_artifacts.items()
+            if spec.lora_loading == "start"
         )
-        arguments += ["--enable-lora", "--lora-modules", *of_weights, *of_artifacts]
+        if modules := [*of_weights, *of_artifacts]:
+            arguments += ["--lora-modules", *modules]
     transfer = nixl.ARGUMENTS if spec.side else ()
     return [*arguments, *TASK_OPTIONS.get(spec.task, ()), *transfer, *spec.extra_args]
 

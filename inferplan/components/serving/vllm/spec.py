@@ -37,6 +37,8 @@ from inferplan.components.spec import DnsLabel, FieldError, rule
 from inferplan.documents.errors import SpecError
 from inferplan.hardware.accelerators import Accelerator
 
+# Each API server of a replica numbers adapters by itself (vLLM 0.32, entrypoints/cli/serve.py).
+_SEVERAL_SERVERS = {"--api-server-count", "-asc"}
 RECIPE_VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
 # vLLM takes larger steps on accelerators of 70 GiB and more, the A100 excepted
 # (EngineArgs.get_batch_defaults, 0.33.0).
@@ -74,6 +76,10 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
     lora_artifacts: dict[LoraName, DnsLabel] = {}
     """Further LoRA adapters by the name that clients send as `model`, each the name of an artifact
     that holds it.
+    """
+    lora_loading: Literal["start", "runtime"] = "start"
+    """When servers load the adapters of loraArtifacts: `start` is with the model. With `runtime` it is
+    the first request after their files are copied, so that adding one restarts no server.
     """
     tokenizer: DnsLabel | None = None
     """The artifact that holds the tokenizer. Default: the tokenizer next to the weights."""
@@ -126,12 +132,23 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
     @property
     def reads_buckets(self) -> bool:
         """vLLM streams weights from a bucket, and adapters from files only."""
-        return not self.adapter_names
+        return not self.takes_adapters
 
     @property
     def adapter_names(self) -> tuple[str, ...]:
         """The names of all adapters, those of the weights' directory first."""
         return (*self.lora_adapters, *self.lora_artifacts)
+
+    @property
+    def takes_adapters(self) -> bool:
+        return bool(self.adapter_names) or self.lora_loading == "runtime"
+
+    @property
+    def runtime_artifacts(self) -> frozenset[str]:
+        """The artifacts that servers find on the share while they run."""
+        if self.lora_loading == "start":
+            return frozenset()
+        return frozenset(self.lora_artifacts.values()) - {self.tokenizer}
 
     def problems_of_files(self, directory: Path, target: NodeTarget) -> Iterator[str]:  # noqa: ARG002 - the same on every pool
         yield from rank_problems(
@@ -154,6 +171,17 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
                 "usageLog reads vLLM's statistics, and extraArgs has --disable-log-stats. Remove"
                 " one of them"
             )
+        if self.lora_loading == "runtime":
+            if self.preheat is None:
+                yield (
+                    "loraLoading: runtime needs preheat, which copies adapters to the share of the"
+                    " weights. Add preheat, or remove loraLoading"
+                )
+            if several := sorted(words & _SEVERAL_SERVERS):
+                yield (
+                    f"loraLoading: runtime needs one API server for each replica, and extraArgs has"
+                    f" {' and '.join(several)}. Remove one of them"
+                )
         if self.gaudi is not None and self.gaudi.contiguous_pa and self.enable_prefix_caching:
             yield (
                 "enablePrefixCaching and gaudi.contiguousPa exclude each other on Gaudi; turn one"
