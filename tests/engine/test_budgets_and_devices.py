@@ -15,6 +15,7 @@ L4 = {
     "instanceType": "g6.12xlarge",
     "nodes": 1,
 }
+HALVES = {"timeSlicing": {"replicas": 2}}
 SMALL = {
     "engine": "vllm",
     "weights": {**weights("small"), "size": "2Gi"},
@@ -28,8 +29,11 @@ STACK = edited(
     (
         ("put", "nodePools.shared", {**L4, "sharing": {"timeSlicing": {"replicas": 2}}}),
         ("put", "nodePools.claimed", {**L4, "devices": "dra"}),
+        ("put", "nodePools.divided", {**L4, "devices": "dra", "sharing": HALVES}),
         ("put", "models.gamma", {**SMALL, "pool": "shared", "replicas": 5}),
         ("put", "models.delta", {**SMALL, "pool": "claimed", "tensorParallelSize": 2}),
+        ("put", "models.epsilon", {**SMALL, "pool": "divided"}),
+        ("put", "models.zeta", {**SMALL, "pool": "divided"}),
         ("put", "models.alpha.usageLog", True),
         ("put", "models.beta.usageLog", True),
         ("put", "consumers.desk.limits", {"tokensPerDay": 2_000_000}),
@@ -52,9 +56,16 @@ def test_budgets_shares_and_claims_converge_and_are_quiet(shared_engine, monkeyp
         assert shared_engine.quiet(config) == ""
     kinds = [kind for kind, _, _ in shared_engine.owned()]
     assert kinds.count("ResourceClaimTemplate") == 1, "the template of two devices is gone"
+    assert kinds.count("ResourceClaim") == 1, "the claim of the device that two models share"
     assert kinds.count("DeviceClass") == 1
     api = shared_engine.cluster.api()
     claims = api.get("/apis/resource.k8s.io/v1/resourceclaims")["items"]
-    [results] = [each["status"]["allocation"]["devices"]["results"] for each in claims]
-    assert {each["driver"] for each in results} == {"gpu.nvidia.com"}
-    assert len(results) == 4
+    devices = {
+        len(each["status"]["reservedFor"]): each["status"]["allocation"]["devices"]["results"]
+        for each in claims
+    }
+    assert {each["driver"] for results in devices.values() for each in results} == {
+        "gpu.nvidia.com"
+    }
+    # One pod has four devices of its own, and two pods share one.
+    assert {pods: len(results) for pods, results in devices.items()} == {1: 4, 2: 1}

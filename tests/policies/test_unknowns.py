@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inferplan.planning.policy_check import stack_of
-from inferplan.policies.engine.evaluate import State, evaluate_stack
+from inferplan.policies.engine.evaluate import State, evaluate_resource, evaluate_stack
 from inferplan.policies.engine.fields import UNKNOWN as UNREADABLE
 from inferplan.policies.engine.registry import all_rules
 from inferplan.policies.engine.report import check_stack
@@ -302,3 +302,17 @@ def test_claimed_devices_are_as_many_as_the_ranks_of_the_engine(devices, problem
     claims = [{"name": "x", "resourceClaimTemplateName": "one"}]
     claiming = server("a", pod={"resourceClaims": claims, "containers": [container]})
     assert len(told("accelerator-require-tensor-parallel-fit", claim, claiming)) == problems
+
+
+@pytest.mark.parametrize(("ranks", "problems"), [(1, 0), (2, 1)])
+def test_ranks_on_claimed_devices_need_shared_memory_too(ranks, problems):
+    container = {
+        "name": "c",
+        "image": "docker.io/vllm/vllm-openai:v1",
+        "command": ["vllm", "serve", "m", f"--tensor-parallel-size={ranks}"],
+        "resources": {"claims": [{"name": "x"}]},
+    }
+    claims = [{"name": "x", "resourceClaimTemplateName": "elsewhere"}]
+    claiming = server("a", pod={"resourceClaims": claims, "containers": [container]})
+    rule = only("accelerator-require-shared-memory")
+    assert len(evaluate_resource(claiming, rule, [Level.MANDATORY])) == problems

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from math import prod
 
 from inferplan.hardware.accelerators import vendors
 from inferplan.hardware.machines import ec2_devices
@@ -182,29 +183,25 @@ def _sizes_without_fit(stack: Stack, pod: PodTemplate) -> Violations:
                 container.at("args"),
                 "splits a model between parts of accelerators, which NCCL cannot connect",
             )
-        ranks = 1
-        for alternatives in SIZES:
-            size = next(
-                (
-                    value
-                    for names in alternatives
-                    if (value := container.option(*names)) is not None
-                ),
-                "1",
+        ranks = _ranks(container)
+        nodes = container.option("--nnodes", "-n") or ""
+        if ranks is None:
+            yield violation(
+                container.at("args"), "takes a parallel size from a source that no rule can read"
             )
-            if not size.isdigit():
-                yield violation(
-                    container.at("args"),
-                    "takes a parallel size from a source that no rule can read",
-                )
-                break
-            ranks *= int(size)
-        else:
-            nodes = container.option("--nnodes", "-n") or ""
-            if ranks != accelerators * (int(nodes) if nodes.isdigit() else group_size_of(pod)):
-                yield violation(
-                    container.at("args"), "does not match the number of accelerators of its pods"
-                )
+        elif ranks != accelerators * (int(nodes) if nodes.isdigit() else group_size_of(pod)):
+            yield violation(
+                container.at("args"), "does not match the number of accelerators of its pods"
+            )
+
+
+def _ranks(container: Container) -> int | None:
+    """The product of the parallel sizes of an engine; None if a rule cannot read one of them."""
+    sizes = [
+        next((value for names in each if (value := container.option(*names)) is not None), "1")
+        for each in SIZES
+    ]
+    return prod(int(each) for each in sizes) if all(each.isdigit() for each in sizes) else None
 
 
 @resource_rule(PODS)
@@ -215,6 +212,8 @@ def accelerator_require_shared_memory(pod: PodTemplate, _: Parameters) -> Violat
             for _vendor, side, field in container.accelerators
             if side == "limits"
         )
+        if pod.at("resourceClaims").has_items:
+            count = max(count, _ranks(container) or 0)
         engine = started_engine(container)
         if count < 2 or not engine or "shares" not in row_of(engine) or pod.at("hostIPC").flag():
             continue
