@@ -74,6 +74,8 @@ class Vendor:
     """True if the vendor's runtime writes into the root file system of containers."""
     warmup_seconds: int = 300
     """The time from loaded weights to the first answer."""
+    containers: Mapping[str, Any] = field(default_factory=dict)
+    """The `files` of devices below /dev, and the options of each container engine for them."""
     visible_devices: str | None = None
     """The variable by which an image claims devices."""
     log_directory: str | None = None
@@ -277,9 +279,7 @@ def lookup(name: str) -> Accelerator:
 
 
 def vendor_of_image(image: str) -> str | None:
-    """Return the name of the vendor whose accelerators the image is built for, by its registry;
-    None if that does not tell.
-    """
+    """Return the name of the vendor that the image is built for, by its registry; None if unknown."""
     return next(
         (
             each.name

@@ -1,4 +1,6 @@
-"""The process of an engine, its log, and its end together with all its children."""
+"""The processes of engines: on this computer, with their logs, and their end together with all their
+children.
+"""
 
 import os
 import signal
@@ -10,10 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from inferplan.errors import RequestError
-
 _END_SECONDS = 5.0
-_POLL_SECONDS = 0.1
+POLL_SECONDS = 0.1
 _KEPT_VARIABLES = ("PATH", "LANG", "HOME", "TMPDIR")
 
 
@@ -24,55 +24,20 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def interpreter(program: str, expected: str) -> Path:
-    """The interpreter of an installed Python program: the one next to it, or that of its first line.
-    Raises RequestError for another program; `expected` says which one to name.
-    """
-    path = Path(program).resolve()
-    if (neighbour := path.with_name("python")).exists():
-        return neighbour
-    with path.open("rb") as stream:
-        first = stream.readline(4096).decode(errors="replace").strip()
-    named = Path(first.removeprefix("#!").split(" ")[0])
-    if first.startswith("#!") and named.name.startswith("python"):
-        return named
-    raise RequestError(
-        f"{path} is not a program of Python. Name {expected} in INFERPLAN_CPU_SERVER"
-    )
-
-
-def finished(
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    seconds: float,
-    too_late: str,
-    *,
-    text: str | None = None,
-) -> subprocess.CompletedProcess[str]:
-    """Run `command` on the input `text`, with `environment` and few of this process's variables.
-    Raises RequestError with the message `too_late` after `seconds`.
-    """
-    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    try:
-        return subprocess.run(
-            command,
-            input=text,
-            env={**kept, **environment},
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise RequestError(too_late) from None
-
-
 class Process:
     """A started program; `log` is the file of all that it prints."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        log: Path,
+        poll_seconds: float,
+        check: Callable[[int, str], None] | None,
+    ) -> None:
         self._process = process
         self._log = log
+        self._poll_seconds = poll_seconds
+        self._check = check
 
     @property
     def log(self) -> str:
@@ -80,8 +45,11 @@ class Process:
 
     @property
     def exit_status(self) -> int | None:
-        """The exit code, None while it runs."""
-        return self._process.poll()
+        """The exit code, None while it runs. Raises what `check` raises for it."""
+        status = self._process.poll()
+        if status is not None and self._check is not None:
+            self._check(status, self.log)
+        return status
 
     def wait(self, condition: Callable[[], bool], seconds: float) -> bool:
         """True if `condition` holds within `seconds`, before the process ends."""
@@ -89,16 +57,21 @@ class Process:
         while not condition():
             if self.exit_status is not None or time.monotonic() > deadline:
                 return False
-            time.sleep(_POLL_SECONDS)  # an engine announces its readiness by answering alone
+            time.sleep(self._poll_seconds)  # an engine announces its readiness by answering alone
         return True
 
 
 @contextmanager
 def started(
-    command: Sequence[str], environment: Mapping[str, str], folder: Path
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    *,
+    poll_seconds: float = POLL_SECONDS,
+    check: Callable[[int, str], None] | None = None,
 ) -> Iterator[Process]:
     """Run `command` in `folder` with `environment` alone; end its whole group afterwards, also at
-    SIGTERM.
+    SIGTERM. `check` judges its exit code and its log.
     """
     log = folder / "engine.log"
     with log.open("wb") as stream:
@@ -117,7 +90,7 @@ def started(
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
-        yield Process(process, log)
+        yield Process(process, log, poll_seconds, check)
     finally:
         signal.signal(signal.SIGTERM, before)
         _end(process)

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from inferplan.hardware.accelerators import vendors
 from inferplan.trial import verdict
+from inferplan.trial.computer import Computer
+from inferplan.trial.container import Container
 from inferplan.trial.questions import Question, ask
 from inferplan.trial.verdict import Finding
 
@@ -27,8 +30,8 @@ class TrialGateway:
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     """The model `name` of a stack: its `spec`, the `container` of its server in the plan, the
-    directory of its files, and the program of its engine on this computer. `objects` are those of
-    the model in the plan by their type; `request` is one that clients send, and the `gateway` stands before the
+    directory of its files, and the place where its engine runs. `objects` are those of the model in
+    the plan by their type; `request` is one that clients send, and the `gateway` stands before the
     server.
     """
 
@@ -36,7 +39,7 @@ class Subject:
     spec: Any
     container: Mapping[str, Any]
     weights: Path
-    program: str
+    place: Computer | Container
     objects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     request: Question | None = None
     gateway: TrialGateway | None = None
@@ -49,6 +52,12 @@ class Subject:
             for each in self.container["env"]
             if "/" not in each.get("value", "/")
         }
+
+    @property
+    def accelerators(self) -> int:
+        """The accelerators that the container requests."""
+        limits = self.container.get("resources", {}).get("limits", {})
+        return sum(int(limits.get(each.resource, 0)) for each in vendors().values())
 
     @property
     def server_key(self) -> str:

@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from inferplan.trial.engines import ray_serve, sglang, triton, vllm
+from inferplan.trial.engines import ray_serve, sglang, tensorrt_llm, triton, vllm
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineTrial:
-    """An engine that can be tried: its name in sentences, its program, the package that has it, what
-    no trial here judges, and the trial, which yields its findings in the order of its steps.
+    """An engine that can be tried: its name in sentences, its program and the package that has it
+    ("" if images alone have it), what no trial here judges, and the trial, which yields its findings
+    in the order of its steps.
     """
 
     title: str
@@ -49,5 +50,12 @@ TRIALS = {
         package="sglang",
         unjudged=sglang.UNJUDGED,
         run=sglang.run,
+    ),
+    "tensorrt-llm": EngineTrial(
+        title=tensorrt_llm.TITLE,
+        program="",
+        package="",
+        unjudged=tensorrt_llm.UNJUDGED,
+        run=tensorrt_llm.run,
     ),
 }

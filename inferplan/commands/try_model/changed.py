@@ -19,10 +19,16 @@ _OUTSIDE = ("consumers", "replicas", "traffic")
 
 
 def tried_changes(
-    workspace: Workspace, base: str, weights: Path, note_each: Callable[[str], None]
+    workspace: Workspace,
+    base: str,
+    weights: Path,
+    note_each: Callable[[str], None],
+    *,
+    container: str | None = None,
 ) -> Findings:
     """Try each model that differs from the revision `base`, on the files in the directory of its
-    name in `weights`. Raises RequestError for an unknown revision.
+    name in `weights`, by the `container` engine if one is named. Raises RequestError for an unknown
+    revision.
     """
     root = project_root()
     commit = commit_of(root, base)
@@ -33,7 +39,7 @@ def tried_changes(
     untried: list[str] = []
     for model in (name for name in now if now[name] != before.get(name)):
         try:
-            trying = tried(workspace, model, weights / model, note_each)
+            trying = tried(workspace, model, weights / model, note_each, container=container)
         except RequestError as error:
             untried.append(f"{model}: {error}")
             continue

@@ -44,6 +44,13 @@ def command(
         Path | None,
         typer.Option(help="Write the findings of --against to a file, for inferplan report."),
     ] = None,
+    container: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENGINE[=IMAGE]",
+            help="Start a container of the plan's image, or of IMAGE, by docker, podman or nerdctl.",
+        ),
+    ] = None,
     model: OptionalModel = None,
     as_json: Annotated[
         bool, json_option("Print step, state, sentence and place of each finding as JSON.")
@@ -57,7 +64,9 @@ def command(
         if model is not None or request is not None:
             raise RequestError("--against tries all changed models. Leave MODEL and --request out")
         check_targets(save=save)
-        result = tried_changes(workspace, against, weights, lambda text: note([text]))
+        result = tried_changes(
+            workspace, against, weights, lambda text: note([text]), container=container
+        )
         content = findings.table(result)
         title = f"{content.title} of {result.stack}"
         show_findings(findings.save(result), title, content, save=save, as_json=as_json)
@@ -66,7 +75,14 @@ def command(
         raise RequestError(
             "Name a MODEL of the stack without --save, or use --against REV for those that changed"
         )
-    trying = tried(workspace, model, weights, lambda text: note([text]), request)
+    trying = tried(
+        workspace, model, weights, lambda text: note([text]), request, container=container
+    )
+    _show(trying, model, as_json=as_json)
+
+
+def _show(trying: Trying, model: str, *, as_json: bool) -> None:
+    """Print the findings. Raises OperationError if the engine rejects something."""
     rejected = [each for each in trying.findings if each.state == "rejected"]
     if as_json:
         show_json([_document(trying, each) for each in trying.findings])

@@ -10,11 +10,14 @@ from inferplan.client.local_gateway.real_server import container_of, is_of_model
 from inferplan.commands.try_model.gateway import gateway_before
 from inferplan.documents.errors import unknown
 from inferplan.errors import RequestError
+from inferplan.hardware.accelerators import vendor_of_image, vendors
 from inferplan.pulumi_engine.values import reveal
 from inferplan.stackfile.reader import StackFile
+from inferplan.trial.computer import Computer
+from inferplan.trial.container import ENGINES, Container
 from inferplan.trial.questions import request_in
 from inferplan.trial.subject import Subject
-from inferplan.trial.trial import TRIALS
+from inferplan.trial.trial import TRIALS, EngineTrial
 from inferplan.trial.verdict import Finding
 from inferplan.workspace.workspace import Workspace
 
@@ -40,9 +43,12 @@ def tried(
     weights: Path,
     note_each: Callable[[str], None],
     request: Path | None = None,
+    *,
+    container: str | None = None,
 ) -> Trying:
-    """Try `model` on the files in `weights`, also with the `request` in a file. Raises RequestError, before anything starts, if it
-    cannot be tried.
+    """Try `model` on the files in `weights`, also with the `request` in a file. Where
+    `container` has a container engine, it runs the image of the plan, or that behind a `=`. Raises
+    RequestError, before anything starts, if the model cannot be tried.
     """
     spec = workspace.settings.models.get(model)
     if spec is None:
@@ -55,25 +61,32 @@ def tried(
             f"{model} runs on {spec.engine}, which cannot be tried without accelerators. Allowed:"
             f" models of {', '.join(TRIALS)}. Start a pod of it on a small pool instead"
         )
-    program = os.environ.get("INFERPLAN_CPU_SERVER") or shutil.which(trial.program)
-    if program is None or not os.access(program, os.X_OK):
+    weights = weights.expanduser().absolute()
+    if not weights.is_dir():
         raise RequestError(
-            f"{program or trial.program} is not a program on this computer. Install {trial.package}"
-            " in an environment of its own (inferplan docs trial), and put it on PATH or name it in"
-            " INFERPLAN_CPU_SERVER"
+            f"--weights: {weights} is not a directory. Name one with the model's files"
         )
+    program = "" if container else _program(model, trial)
     recording = workspace.record()
+    server = dict(container_of(model, recording))
+    if container is None:
+        place: Computer | Container = Computer(program)
+    else:
+        engine, _, image = container.partition("=")
+        server["image"] = image or server["image"]
+        place = _container(engine, server["image"], weights)
+    place.prepare(note_each)
     subject = Subject(
         name=model,
         spec=spec,
-        container=container_of(model, recording),
+        container=server,
         objects={
             each.type: inputs
             for each in recording
             if is_of_model(model, inputs := reveal(each.inputs))
         },
-        weights=weights.expanduser().absolute(),
-        program=program,
+        weights=weights,
+        place=place,
         request=None if request is None else request_in(request),
         gateway=gateway_before(workspace.settings, model),
     )
@@ -82,4 +95,41 @@ def tried(
         findings=list(trial.run(subject, note_each)),
         unjudged=trial.unjudged,
         file=workspace.file,
+    )
+
+
+def _program(model: str, trial: EngineTrial) -> str:
+    """The program of the engine on this computer. Raises RequestError if there is none."""
+    engines = [each for each in ENGINES if shutil.which(each)]
+    use = f"use --container {(engines or ENGINES)[0]} for the image of the plan"
+    if not trial.program:
+        raise RequestError(
+            f"{model} runs on {trial.title}, which has no package for this computer."
+            f" {use[:1].upper()}{use[1:]}"
+        )
+    program = os.environ.get("INFERPLAN_CPU_SERVER") or shutil.which(trial.program)
+    if program is None or not os.access(program, os.X_OK):
+        raise RequestError(
+            f"{program or trial.program} is not a program on this computer. Install {trial.package}"
+            " in an environment of its own (inferplan docs trial), and put it on PATH or name it in"
+            f" INFERPLAN_CPU_SERVER; or {use}"
+        )
+    return program
+
+
+def _container(engine: str, image: str, weights: Path) -> Container:
+    """The containers of `image`, with the accelerators of its vendor that this computer has."""
+    if engine not in ENGINES:
+        raise RequestError(
+            f"--container: {engine!r} is not a container engine. Allowed: {', '.join(ENGINES)}"
+        )
+    vendor = vendors().get(vendor_of_image(image) or "")
+    own = vendor.containers if vendor else {}
+    devices = [*Path("/dev").glob(own["files"])] if engine in own else []
+    return Container(
+        engine=engine,
+        image=image,
+        reads=(weights,),
+        accelerators=len(devices),
+        options=own[engine] if devices else (),
     )

@@ -12,7 +12,6 @@ import yaml
 from inferplan.components.serving.ray_serve.applications import LlmApplication
 from inferplan.errors import RequestError
 from inferplan.trial import verdict
-from inferplan.trial.process import finished, interpreter
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
 
@@ -37,9 +36,9 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
 
 
 def _lines(subject: Subject, config: Mapping[str, Any]) -> list[dict[str, str]]:
-    python = interpreter(subject.program, "a program of an environment with Ray Serve")
-    done = finished(
-        [str(python), str(PAYLOAD), str(subject.weights)],
+    python = subject.place.python("a program of an environment with Ray Serve")
+    done = subject.place.finished(
+        [python, str(PAYLOAD), str(subject.weights)],
         subject.environment,
         _SECONDS,
         f"Ray did not finish in {_SECONDS:.0f} s. An application may wait for something while"
@@ -53,9 +52,10 @@ def _lines(subject: Subject, config: Mapping[str, Any]) -> list[dict[str, str]]:
     ]
     if done.returncode or not lines:
         said = verdict.sentence_of(done.stderr)
-        raise RequestError(
-            f"{subject.program} has no Ray Serve that works ({said}). Install ray[serve] in an"
-            " environment of its own (inferplan docs trial), and name its program serve"
+        raise subject.place.absent(
+            f"Ray Serve that works ({said})",
+            f"{python} has no Ray Serve that works ({said}). Install ray[serve] in an environment of"
+            " its own (inferplan docs trial), and name its program serve",
         )
     return lines
 
@@ -74,8 +74,9 @@ def _finding(subject: Subject, line: Mapping[str, str]) -> Finding:
     )
     module = "" if app is None or isinstance(app, LlmApplication) else app.import_path
     own = module.partition(":")[0].partition(".")[0]
-    # The image has packages that this computer lacks.
-    lacking = line["missing"] and line["missing"].partition(".")[0] != own
+    # The image may have packages that this computer lacks.
+    missing = "" if subject.place.in_image else line["missing"].partition(".")[0]
+    lacking = missing not in ("", own)
     if lacking or any(each in said for each in _OF_THIS_COMPUTER):
         return Finding(step, "not judged", sentence)
     path: verdict.Path = ("models", subject.name, "applications", *([name] if app else []))

@@ -15,7 +15,6 @@ from inferplan.errors import RequestError
 from inferplan.tables import table
 from inferplan.trial import checkpoint as checkpoints
 from inferplan.trial import verdict
-from inferplan.trial.process import finished, interpreter
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
 
@@ -44,10 +43,11 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
     output, errors = _judged(subject)
     said = [line for line in output.splitlines() if line.startswith("trial: ")]
     if not any(line.startswith(_RELEASE) for line in said):
-        raise RequestError(
-            f"{subject.program} cannot run SGLang ({verdict.sentence_of(errors)}). Install sglang"
-            " in a separate environment (inferplan docs trial), and set INFERPLAN_CPU_SERVER to its"
-            " `sglang` program"
+        cause = verdict.sentence_of(errors)
+        raise subject.place.absent(
+            f"SGLang that starts ({cause})",
+            f"This computer cannot run SGLang ({cause}). Install sglang in a separate environment"
+            " (inferplan docs trial), and set INFERPLAN_CPU_SERVER to its `sglang` program",
         )
     if _ACCEPTED in said:
         own = said[0].removeprefix(_RELEASE)
@@ -68,13 +68,13 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
 
 def _judged(subject: Subject) -> tuple[str, str]:
     """The output of SGLang about the arguments of the container, on the files in the directory."""
-    python = interpreter(subject.program, "a program of an environment with SGLang")
+    python = subject.place.python("a program of an environment with SGLang")
     mount = f"/models/{subject.name}"
     arguments = [
         each.replace(mount, str(subject.weights)) for each in subject.container["args"][1:]
     ]
-    done = finished(
-        [str(python), str(PAYLOAD), *arguments, "--device=cpu"],
+    done = subject.place.finished(
+        [python, str(PAYLOAD), *arguments, "--device=cpu"],
         # Stay offline.
         {**subject.environment, "HF_HUB_OFFLINE": "1"},
         _SECONDS,

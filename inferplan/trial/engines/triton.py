@@ -21,7 +21,9 @@ from inferplan.components.serving.triton.text_models import TextGenerationModel,
 from inferplan.errors import RequestError
 from inferplan.images.catalogue import backends_of
 from inferplan.trial import verdict
-from inferplan.trial.process import Process, free_port, started
+from inferplan.trial.computer import Computer
+from inferplan.trial.container import Container
+from inferplan.trial.process import Process, free_port
 from inferplan.trial.questions import Question, ask, read
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
@@ -64,7 +66,7 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
     """
     with tempfile.TemporaryDirectory(prefix="inferplan-trial-") as name:
         folder = Path(name)
-        server = _server(subject.program, folder)
+        server = _server(subject.place, folder)
         repository = folder / "repository"
         models = _lay_out(subject, repository)
         progress(f"Triton starts, and loads {', '.join(models)}")
@@ -73,7 +75,7 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
         for attempt in (1, 2, 3):
             port = free_port()
             command = [server.program, *_arguments(subject, repository, port, key), *server.options]
-            with started(command, environment, folder) as process:
+            with subject.place.started(command, environment, folder, port=port, key=key) as process:
                 up = process.wait(lambda process=process: _STARTED in process.log, _START_SECONDS)
                 # A busy machine may hold the lock of the shared memory for too long.
                 if not up and _LATE_LOCK in process.log and attempt < 3:
@@ -105,9 +107,10 @@ def _loaded(
             continue
         sentence = _sentence(answer.message, process.log, name)
         lacks = _BACKEND.search(sentence)
-        if lacks and lacks[1] in backends_of(subject.container["image"]):
+        image = "" if subject.place.in_image else subject.container["image"]
+        if lacks and image and lacks[1] in backends_of(image):
             unjudged[name] = f"{sentence} The image of the plan has it."
-        if "No module named" in sentence and subject.spec.image is not None:
+        if "No module named" in sentence and image and subject.spec.image is not None:
             unjudged[name] = f"{sentence} The image of the stack file may have it."
         if lost := [each for each in unjudged if re.search(rf"\b{re.escape(each)}\b", sentence)]:
             needs = f"{sentence} (needs {', '.join(lost)})"
@@ -263,12 +266,14 @@ def _on_processors(text: str, path: str, subject: Subject | None) -> str:
     return _ACCELERATORS.sub("", _ON_ACCELERATORS.sub("kind: KIND_CPU", text))
 
 
-def _server(program: str, folder: Path) -> _Server:
-    """The server of `program`: a tritonserver, or a program of an environment with nvidia-pytriton,
-    whose python backend needs the stub of the environment's Python.
+def _server(place: Computer | Container, folder: Path) -> _Server:
+    """The server of an image, or that of an installed program: a tritonserver, or a program of an
+    environment with nvidia-pytriton, whose python backend needs the stub of the environment's Python.
     """
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-    path = Path(program).absolute()
+    if place.in_image:
+        return _Server("tritonserver", {}, [])
+    kept = place.variables(("PATH", "LANG", "TMPDIR"))
+    path = Path(place.program).absolute()
     home = next(
         (path.parents[1] / "lib").glob("python3*/site-packages/pytriton/tritonserver"), None
     )

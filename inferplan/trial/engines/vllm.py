@@ -3,7 +3,6 @@ generated weights of few layers, and answers questions.
 """
 
 import json
-import os
 import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,12 +13,11 @@ from pydantic.alias_generators import to_camel
 
 from inferplan.components.serving.vllm import values
 from inferplan.components.serving.vllm.spec import VllmSpec
-from inferplan.errors import RequestError
 from inferplan.tables import table
 from inferplan.trial import checkpoint as checkpoints
 from inferplan.trial import verdict
 from inferplan.trial.checkpoint import Checkpoint
-from inferplan.trial.process import Process, free_port, interpreter, started
+from inferplan.trial.process import Process, free_port
 from inferplan.trial.questions import Question, ask, questions, read
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
@@ -30,6 +28,7 @@ _TABLE = "trial/engines/vllm.toml"
 _PAYLOAD = Path(__file__).with_name("payload") / "vllm_trial.py"
 _START_SECONDS = 600.0
 _RELEASE, _ACCEPTED, _REJECTED = "trial: release ", "trial: accepted", "trial: rejected "
+_CHAT = "trial: chat "
 # The longest prompt: attention of a CPU is slow, and a limit beyond the learned positions shows
 # just behind them.
 _PROMPT_TOKENS = 4096
@@ -41,10 +40,8 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
     """Yield the findings in the order of the steps. The engine and its children have ended
     afterwards. Raises RequestError, before anything starts, if the model cannot be tried.
     """
-    container, python = (
-        subject.container,
-        interpreter(subject.program, "the vllm of an environment with vLLM's CPU build"),
-    )
+    container = subject.container
+    python = subject.place.python("the vllm of an environment with vLLM's CPU build")
     trial = _Trial(
         subject=subject,
         image=container["image"],
@@ -62,19 +59,23 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
         differs = checkpoints.small_copy(trial.checkpoint, small)
         port, key = free_port(), subject.server_key
         pods_only, judged_only = table(_TABLE)["pods_only"], table(_TABLE)["judged_only"]
+        on_accelerators = subject.place.accelerators >= max(subject.accelerators, 1)
         fitting = _fitting_length(trial)
         length = [] if fitting is None else [f"--max-model-len={fitting}"]
         arguments = {
             "judged": _arguments(trial, trial.checkpoint.directory, pods_only),
             "served": [
-                *_arguments(trial, small, (*pods_only, *judged_only)),
+                *_arguments(
+                    trial, small, pods_only if on_accelerators else (*pods_only, *judged_only)
+                ),
                 *length,
-                *("--load-format=dummy", "--enforce-eager", "--host=127.0.0.1", f"--port={port}"),
+                *([] if on_accelerators else ["--enforce-eager"]),
+                *("--load-format=dummy", "--host=127.0.0.1", f"--port={port}"),
             ],
         }
         progress(f"vLLM judges {trial.name} and starts")
-        command = [str(python), str(_PAYLOAD), json.dumps(arguments)]
-        with started(command, _environment(trial, key), folder) as process:
+        command = [python, str(_PAYLOAD), json.dumps(arguments)]
+        with subject.place.started(command, _environment(trial, key), folder, port=port) as process:
             yield from _findings(trial, process, port, key, differs, progress)
 
 
@@ -143,7 +144,7 @@ def _fitting_length(trial: _Trial) -> int | None:
 
 
 def _environment(trial: _Trial, key: str) -> dict[str, str]:
-    own = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    own = trial.subject.place.variables(_KEPT_VARIABLES)
     return {
         **own,
         **trial.environment,
@@ -170,15 +171,19 @@ def _findings(
     ready = process.wait(lambda: read(url, "/v1/models", key) is not None, _START_SECONDS)
     log = process.log
     if "No module named 'vllm'" in log:
-        raise RequestError(
+        raise trial.subject.place.absent(
+            TITLE,
             "the program in INFERPLAN_CPU_SERVER or on PATH is not in an environment with vLLM."
-            " Install its CPU build in one (inferplan docs trial), and name the vllm of it"
+            " Install its CPU build in one (inferplan docs trial), and name the vllm of it",
         )
     if _ACCEPTED not in log:
         yield _stopped(trial, "arguments", log, process)
         return
     yield from _warnings(trial, log)
     yield Finding("arguments", "works", _other_release(trial, log))
+    if _CHAT in log:
+        yield from _without_start(trial, log)
+        return
     if not ready:
         yield _stopped(trial, "start", log, process)
         return
@@ -210,6 +215,17 @@ def _findings(
         yield answered
         if number == 0 and answered.state == "works":
             yield from trial.subject.asked_through_gateway(question, port)
+
+
+def _without_start(trial: _Trial, log: str) -> Iterator[Finding]:
+    """Yield the findings of an image that cannot start here: it read the tokenizer and the template."""
+    said = json.loads(log.partition(_CHAT)[2].splitlines()[0])
+    yield _finding(trial, "a chat prompt", said) if said else Finding("a chat prompt", "works")
+    yield Finding(
+        "start",
+        "not judged",
+        "the image has kernels for accelerators alone, and this computer has none",
+    )
 
 
 def _other_release(trial: _Trial, log: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from functools import partial
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import yaml
 from pydantic import ValidationError
 
 from inferplan.components.serving.ray_serve.spec import RayServeSpec
+from inferplan.trial.computer import Computer
 from inferplan.trial.engines import ray_serve
 from inferplan.trial.engines.ray_serve import run
 from inferplan.trial.subject import Subject
@@ -52,7 +53,7 @@ def tried(environment: Any, spec: RayServeSpec, directory: Path) -> list[Finding
         spec=spec,
         container={"env": []},
         weights=directory,
-        program=str(environment.root / "bin" / "serve"),
+        place=Computer(str(environment.root / "bin" / "serve")),
         objects={TYPE: service},
     )
     return list(run(subject, lambda _: None))
@@ -105,13 +106,15 @@ def test_fields_that_ray_ignores_are_named_with_those_that_it_has(ray_environmen
 def test_a_trial_starts_no_node_of_ray(ray_environment, tmp_path, monkeypatch):
     # Ray would look for a cluster here before it starts a node, and fail.
     row = ROWS["ray-auto-replicas"]
-    monkeypatch.setattr(ray_serve, "finished", partial(_without_cluster, ray_serve.finished))
+    monkeypatch.setattr(Computer, "finished", partialmethod(_without_cluster, Computer.finished))
     findings = tried(ray_environment, spec_of(row), write_files(row, tmp_path))
     assert {each.state for each in findings} == {"works"}
 
 
-def _without_cluster(run: Any, command: Any, environment: Any, *others: Any, **named: Any) -> Any:
-    return run(command, {**environment, "RAY_ADDRESS": "127.0.0.1:1"}, *others, **named)
+def _without_cluster(
+    self: Any, run: Any, command: Any, environment: Any, *others: Any, **named: Any
+) -> Any:
+    return run(self, command, {**environment, "RAY_ADDRESS": "127.0.0.1:1"}, *others, **named)
 
 
 @pytest.mark.full

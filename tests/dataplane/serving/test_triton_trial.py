@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from inferplan.components.serving.triton.spec import TritonSpec
+from inferplan.trial.computer import Computer
 from inferplan.trial.engines.triton import run
 from inferplan.trial.questions import Question
 from inferplan.trial.subject import Subject
@@ -29,7 +30,7 @@ def tried(server: Any, spec: TritonSpec, weights: Path, **more: Any) -> list[Fin
     program = str(server.environment.root / "bin" / "pytriton")
     container = container_of(spec)
     subject = Subject(
-        name=NAME, spec=spec, container=container, weights=weights, program=program, **more
+        name=NAME, spec=spec, container=container, weights=weights, place=Computer(program), **more
     )
     return list(run(subject, lambda _: None))
 

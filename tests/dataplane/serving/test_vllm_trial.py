@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from inferplan.trial.computer import Computer
 from inferplan.trial.engines.vllm import run
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
@@ -43,7 +44,7 @@ def tried(environment: Any, directory: Path, **fields: Any) -> list[Finding]:
         spec=model,
         container=container_of(model),
         weights=directory,
-        program=str(environment.root / "bin" / "vllm"),
+        place=Computer(str(environment.root / "bin" / "vllm")),
     )
     return list(run(subject, lambda _: None))
 

@@ -43,9 +43,23 @@ def test_an_unknown_model_is_named_with_those_that_exist(said, weights):
 
 
 def test_an_engine_that_cannot_be_tried_is_named(said, weights):
-    assert "llama-3-8b runs on tensorrt-llm, which cannot be tried" in said(
-        str(ROOT / "docs/engines/Pulumi.tensorrt-llm.yaml"), "llama-3-8b", weights
+    assert "runs on pytriton, which cannot be tried without accelerators" in said(
+        str(ROOT / "docs/engines/Pulumi.pytriton.yaml"), "writer", weights
     )
+
+
+def test_an_engine_that_images_alone_have_needs_a_container(said, weights):
+    text = said(str(ROOT / "docs/engines/Pulumi.tensorrt-llm.yaml"), "llama-3-8b", weights)
+    assert "TensorRT-LLM, which has no package for this computer. Use --container" in text
+
+
+def test_an_unknown_container_engine_is_named(said, weights):
+    text = said("local", "llama-3-8b", weights, container="dokcer")
+    assert "'dokcer' is not a container engine. Allowed: docker, podman, nerdctl" in text
+
+
+def test_a_directory_that_is_not_there_is_named(said, tmp_path):
+    assert "is not a directory" in said("local", "llama-3-8b", tmp_path / "nowhere")
 
 
 def test_a_program_that_is_not_here_is_named_with_the_way_to_get_it(said, weights, monkeypatch):

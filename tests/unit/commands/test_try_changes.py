@@ -41,7 +41,7 @@ def tried_models(monkeypatch):
     """The models that were tried; the engine rejects llama-3-8b, and llama-3-70b has no files."""
     models = []
 
-    def tried(workspace, model, weights, _):
+    def tried(workspace, model, weights, _, **__):
         models.append((model, weights.name))
         if model == "llama-3-70b":
             raise RequestError(f"--weights: {weights} has no config.json")

@@ -11,6 +11,7 @@ import pytest
 
 from inferplan.client.local_gateway import nginx
 from inferplan.commands.try_model.gateway import gateway_before
+from inferplan.trial.computer import Computer
 from inferplan.trial.questions import Question
 from inferplan.trial.subject import Subject
 from inferplan.workspace.workspace import open_workspace
@@ -52,7 +53,12 @@ def server():
 def subject(gateway) -> Subject:
     empty = Path("/")
     return Subject(
-        name="llama-3-8b", spec=None, container={}, weights=empty, program="", gateway=gateway
+        name="llama-3-8b",
+        spec=None,
+        container={},
+        weights=empty,
+        place=Computer(""),
+        gateway=gateway,
     )
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from inferplan.trial.computer import Computer
 from inferplan.trial.engines.ray_serve import _finding
 from inferplan.trial.subject import Subject
 from tests.unit.serving.test_ray_serve import ray
@@ -25,7 +26,7 @@ def test_what_this_computer_lacks_is_not_judged(tmp_path, sentence, missing, sta
     app = {"kind": "custom", "importPath": "app:echo"}
     spec = ray(image="docker.io/acme/echo:1", applications={"echo": app})
     subject = Subject(
-        name="chat", spec=spec, container={"env": []}, weights=tmp_path, program="serve"
+        name="chat", spec=spec, container={"env": []}, weights=tmp_path, place=Computer("serve")
     )
     line = {"application": "echo", "deployment": "", "step": "build"}
     finding = _finding(subject, {**line, "sentence": sentence, "missing": missing})

@@ -14,6 +14,7 @@ import pytest
 
 from inferplan.components.serving.sglang.spec import SglangSpec
 from inferplan.errors import RequestError
+from inferplan.trial.computer import Computer
 from inferplan.trial.engines.sglang import run
 from inferplan.trial.subject import Subject
 from inferplan.trial.verdict import Finding
@@ -36,7 +37,7 @@ def tried(folder: Path, printed: str, **fields: Any) -> list[Finding]:
         spec=spec,
         container=container_of(spec),
         weights=folder,
-        program=str(program),
+        place=Computer(str(program)),
     )
     return list(run(subject, lambda _: None))
 
