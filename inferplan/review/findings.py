@@ -220,6 +220,8 @@ def table(findings: Findings) -> Table:
     outcome = _OUTCOMES.get(findings.outcome, clean(findings.outcome))
     if findings.untried and findings.good and not findings.is_trial:
         outcome = f"🟢 everything that was tried became ready; not tried: {len(findings.untried)}"
+    if findings.untried and findings.is_trial and not findings.details:
+        outcome = "⚪ no model could be tried"
     rows = [("outcome", outcome)]
     lists = {
         "rejected": findings.refusals,

@@ -153,8 +153,9 @@ def make_report(
         stacks=tuple(stacks),
         provenance=provenance or Provenance(),
         rehearsals=tuple(
-            replace(table(each), title=f"Rehearsed upgrade of {clean(each.stack)}")
+            replace(content, title=f"{content.title} of {clean(each.stack)}")
             for each in others
+            for content in [table(each)]
         ),
     )
 

@@ -50,8 +50,9 @@ def tried_changes(
         ]
         rejected = [each for each in trying.findings if each.state == "rejected"]
         details += [_detail(trying, model, each) for each in rejected]
-        if not rejected:
-            words = f"{trying.engine} starts and answers"
+        works = [each.step for each in trying.findings if each.state == "works"]
+        if works and not rejected:
+            words = f"{trying.engine} takes {', '.join(works)}"
             details.append(_finding(model, "note", f"works: {model}", reason=words))
     return Findings(
         stack=workspace.stack,
