@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from inferplan.interrupts import delayed_interrupts
+
 _END_SECONDS = 5.0
 POLL_SECONDS = 0.1
 _KEPT_VARIABLES = ("PATH", "LANG", "HOME", "TMPDIR")
@@ -74,26 +76,30 @@ def started(
     SIGTERM. `check` judges its exit code and its log.
     """
     log = folder / "engine.log"
-    with log.open("wb") as stream:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            env=dict(environment),
-            cwd=folder,
-            start_new_session=True,
-        )
 
     def stop(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield Process(process, log, poll_seconds, check)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        _end(process)
+    with delayed_interrupts() as deliver_interrupts:
+        with log.open("wb") as stream:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env=dict(environment),
+                cwd=folder,
+                start_new_session=True,
+            )
+        try:
+            deliver_interrupts()
+            before = signal.signal(signal.SIGTERM, stop)
+            try:
+                yield Process(process, log, poll_seconds, check)
+            finally:
+                signal.signal(signal.SIGTERM, before)
+        finally:
+            _end(process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -243,7 +243,7 @@ def _find_range(server: Server, body: dict[str, Any], row: dict[str, Any]) -> No
     least, most = (take(body, row[each]) if each in row else None for each in ("least", "most"))
     if not (scales and isinstance(most, int)):
         if server.replicas == 0 and row["replicas"].endswith("minReplicas"):
-            words = "KServe starts replicas for requests; name the most of them with maxReplicas"
+            words = "KServe starts replicas on demand. State their maximum with maxReplicas"
             server.source.leave(parse(row["replicas"]), words)
         return
     number = server.replicas if isinstance(server.replicas, int) else 1

@@ -36,7 +36,7 @@ class Adapters:
         self._lock = asyncio.Lock()
 
     def paths(self):
-        """The directories by adapter. While the file is replaced, those of before."""
+        """The directories by adapter; the previous ones while the file is replaced."""
         with suppress(OSError, ValueError):
             state = self._file.stat()
             if (state.st_ino, state.st_mtime_ns) != self._read:
