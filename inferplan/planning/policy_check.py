@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from inferplan.components.preheat.pod import program
 from inferplan.documents.errors import KeyPath, dotted
 from inferplan.errors import RequestError
 from inferplan.kube.paths import mapped, parse
@@ -47,6 +46,9 @@ def judge(recording: Recording, root: Path) -> Report:
         settings = read_settings(settings_file(root, recording.stack), all_rules(), today())
     except SettingsError as error:
         raise RequestError(str(error)) from error
+    # Imports Pulumi's SDK, which the shell's completion does without.
+    from inferplan.components.preheat.pod import program
+
     # The tests of this project judge its own programs. Their 200 KB would take three quarters of the
     # rules' time for a small stack.
     report = check_stack(stack_of(recording, judged=frozenset(program().values())), settings)

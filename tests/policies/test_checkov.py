@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from inferplan.planning.policy_check import stack_of
-from inferplan.policies.engine.evaluate import evaluate_resource
+from inferplan.policies.engine.evaluate import evaluate_resource, evaluate_stack
 from inferplan.policies.engine.rule import Level
 from inferplan.policies.engine.settings import Settings
 from inferplan.pulumi_engine.values import UNKNOWN, Secret
@@ -88,6 +88,11 @@ DISAGREEMENTS = {
         "root user",
         "ours",
     ): "the same, on one container: the kubelet would not start it",
+    (
+        "pod-require-non-root",
+        "group of root",
+        "ours",
+    ): "files of group 0 are writable for the pod; checkov reads no fsGroup",
     (
         "pod-require-seccomp",
         "seccomp off",
@@ -188,10 +193,10 @@ def told_by_checkov(program, folder):
 
 
 def told_by_us(registration):
-    (resource,) = stack_of(
-        dataclasses.replace(recorded("local"), registrations=(registration,))
-    ).resources
-    return {each.rule.id for each in evaluate_resource(resource, BARE, [Level.MANDATORY])}
+    stack = stack_of(dataclasses.replace(recorded("local"), registrations=(registration,)))
+    (resource,) = stack.resources
+    outcomes = evaluate_resource(resource, BARE, [Level.MANDATORY])
+    return {each.rule.id for each in [*outcomes, *evaluate_stack(stack, BARE, [Level.MANDATORY])]}
 
 
 def differences(checkov, folder, name):

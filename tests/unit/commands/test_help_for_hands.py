@@ -72,10 +72,8 @@ def _completed(line: str, word: int) -> list[str]:
         ("inferplan status ", 2, {"local", "prod", "onprem"}),
         ("inferplan call --stack onprem ", 4, {"qwen-3-8b", "llama-3-70b"}),
         ("inferplan keys show --stack onprem ", 5, {"assistants", "evaluation"}),
-        *in_full(
-            ("inferplan plan on", 2, {"onprem"}),
-            ("inferplan call q", 2, {"qwen-3-8b", "qwen-3-14b"}),
-        ),
+        ("inferplan plan on", 2, {"onprem"}),
+        *in_full(("inferplan call q", 2, {"qwen-3-8b", "qwen-3-14b"})),
     ],
 )
 def test_the_shell_completes_stacks_models_and_consumers(line, word, names):
