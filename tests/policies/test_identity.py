@@ -129,7 +129,8 @@ def test_a_pack_without_one_of_its_rules_blocks_every_stack(monkeypatch):
     for module in (registry, report):
         monkeypatch.setattr(module, "all_rules", lambda: left)
     # What is cached here would be missing in later tests.
-    monkeypatch.setattr(registry, "_by_kind", registry._by_kind.__wrapped__)
+    for name in ("_structures", "_rules"):
+        monkeypatch.setattr(registry, name, getattr(registry, name).__wrapped__)
     result = report.check_stack(
         policy_check.stack_of(changed("", {})), Settings(today="2026-11-21")
     )

@@ -17,6 +17,7 @@ from inferplan.kube.disclosure import texts
 from inferplan.kube.disclosure.encodings import placeholder
 from inferplan.kube.disclosure.forms import is_name, unknown_characters
 from inferplan.kube.disclosure.keys import Place, is_secret, place_of
+from inferplan.kube.disclosure.sharing import bytes_of
 from inferplan.kube.marks import OUTPUT, SIGNATURE, UNKNOWN_TEXT
 from inferplan.kube.object_types import object_types
 from inferplan.kube.paths import MISSING, parse, text_of
@@ -99,21 +100,6 @@ def disclosed(
     return _walk(value, before, _Context(_form_of(type_)), {} if copies is None else copies)
 
 
-def shared_with(value: Any, other: Any) -> Any:
-    """`value`, with the parts of `other` in place of its own where they are the same: what was made
-    of a part, and a comparison, is then found by its identity.
-    """
-    if value is other or type(value) is not type(other) or not isinstance(value, dict | list):
-        return value
-    if value == other and (text := _bytes_of(value)) is not None and text == _bytes_of(other):
-        return other
-    if isinstance(value, dict):
-        return {key: shared_with(each, other.get(key, MISSING)) for key, each in value.items()}
-    if len(value) == len(other):
-        return [shared_with(each, match) for each, match in zip(value, other, strict=True)]
-    return value
-
-
 @lru_cache(_PLACES)
 def disclosed_path(text: str) -> str:
     """A path in Pulumi's spelling with the names of keys that `disclosed` gives."""
@@ -194,7 +180,7 @@ def _walk(value: Any, before: Any, at: _Context, copies: Copies) -> Any:
             before = MISSING
         place = (id(value), id(before), at)
         if place not in copies:
-            text = (_bytes_of(value) if before is MISSING and _repeats(value) else None) or b""
+            text = (bytes_of(value) if before is MISSING and _repeats(value) else None) or b""
             copies[place] = (
                 _copied(text, at)
                 if 0 < len(text) <= _LARGEST_COPIED
@@ -222,24 +208,16 @@ def _repeats(value: Any) -> bool:
     )
 
 
-def _bytes_of(value: Any) -> bytes | None:
-    """The bytes of `value` that tell it from all others; None for one that is not plain data."""
-    try:
-        # Later formats also depend on which parts are one object.
-        return marshal.dumps(value, 2)
-    except ValueError:
-        return None
-
-
 @lru_cache(_COPIES)
 def _copied(text: bytes, at: _Context) -> Any:
     """The copy of a value that is not compared. Callers share it, so they must not change it."""
-    return _parts(marshal.loads(text), MISSING, at, {})  # noqa: S302 - made by `_bytes_of`
+    return _parts(marshal.loads(text), MISSING, at, {})  # noqa: S302 - made by `bytes_of`
 
 
 def _parts(value: dict[str, Any] | list[Any], before: Any, at: _Context, copies: Copies) -> Any:
-    below = _map if isinstance(value, dict) else _list
-    return below(value, before, at, copies)
+    if isinstance(value, dict):
+        return _map(value, before, at, copies)
+    return _list(value, before, at, copies)
 
 
 def _map(value: dict[str, Any], before: Any, at: _Context, copies: Copies) -> Any:

@@ -236,7 +236,7 @@ def object_require_verified_tls(object_: Resource, _: Parameters) -> Violations:
     switches = {key: off for key in object_.outline.keys if (off := _off(key))}
     for field in object_.below(switches):
         value = str(field.raw).lower()
-        if {"on": "true", "off": "false"}.get(value, value) in switches[field.key]:
+        if {"on": "true", "off": "false"}.get(value, value) in switches[str(field.key)]:
             yield violation(field, "disables the verification of certificates")
 
 

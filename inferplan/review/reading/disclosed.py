@@ -7,8 +7,8 @@ from inferplan.kube.disclosure.disclosure import (
     disclosed,
     disclosed_path,
     hidden_values,
-    shared_with,
 )
+from inferplan.kube.disclosure.sharing import shared_with
 from inferplan.kube.facts import STACK_TYPE
 from inferplan.kube.paths import MISSING
 from inferplan.pulumi_engine.reading.events import State, Step
@@ -32,6 +32,8 @@ def disclosed_step(step: Step) -> Step:
 
 def with_shared_parts(step: Step) -> Step:
     """`step` with one object for each part that its inputs and outputs, before and after, share."""
+    if step.op in _UNCHANGED:
+        return step
     old = step.old and _sharing(step.old, None)
     return step.model_copy(update={"old": old, "new": step.new and _sharing(step.new, old)})
 
