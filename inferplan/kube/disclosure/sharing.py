@@ -5,7 +5,6 @@ from typing import Any
 
 from inferplan.kube.paths import MISSING
 
-
 _DEEPEST = 60
 
 

@@ -268,7 +268,7 @@ def outline_of(value: Any) -> Outline:
 
 
 class Recorded(Generic[_Item]):
-    """The items of an iterator, read once. The FieldError that ended it is raised after its items,
+    """The items of an iterator, read once. The FieldError that ended it is raised after them,
     each time.
     """
 
