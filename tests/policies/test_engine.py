@@ -14,6 +14,7 @@ from inferplan.policies.engine.resource import Resource
 from inferplan.policies.engine.rule import Level, Violation
 from inferplan.policies.engine.settings import Settings, SettingsError
 from inferplan.policies.engine.settings_reader import parse_settings
+from inferplan.policies.subjects.pods import CONTAINERS
 
 SERVICE = Resource(
     type="kubernetes:core/v1:Service",
@@ -180,3 +181,35 @@ def test_an_object_that_is_named_by_its_content_is_called_the_same_after_a_chang
     type_, name, shown
 ):
     assert label(f"urn:pulumi:s::inferplan::{type_}::{name}") == shown
+
+
+def test_a_container_read_by_many_rules_keeps_what_it_has_before_an_unknown_argument():
+    """A fact is derived once, and each rule still sees the parts before the unknown one."""
+    spec = {"containers": [{"name": "c", "args": ["curl x | sh", UNKNOWN]}]}
+    pod = Resource(
+        type="kubernetes:core/v1:Pod",
+        urn="urn:pulumi:test::p::kubernetes:core/v1:Pod::c",
+        name="c",
+        inputs={"spec": spec},
+    )
+    (container,) = pod.parts(CONTAINERS)
+    assert container.commands is container.commands
+    for _ in range(2):
+        commands = iter(container.commands)
+        assert next(commands)[1] == "curl x | sh"
+        with pytest.raises(UnknownFieldError):
+            next(commands)
+
+
+def test_no_rule_walks_a_resource_that_has_none_of_its_keys(monkeypatch):
+    """Rules that look at any depth ask the outline of keys first."""
+    data = {"spec": {"a": [{"b": {"c": str(index)}} for index in range(100)]}}
+    service = dataclasses.replace(SERVICE, inputs=data)
+    walks = []
+    below = Field.entries_below
+    monkeypatch.setattr(Field, "entries_below", lambda each: walks.append(each) or below(each))
+    evaluate_resource(service, Settings(today=DAY), [Level.MANDATORY, Level.ADVISORY])
+    assert not walks
+    tls = dataclasses.replace(SERVICE, inputs={"spec": {"a": {"insecureSkipVerify": True}}})
+    assert evaluate_resource(tls, Settings(today=DAY), [Level.MANDATORY])
+    assert walks
