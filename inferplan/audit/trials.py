@@ -20,7 +20,7 @@ from inferplan.audit.templates import select, templates
 from inferplan.kube.api import ApiError
 from inferplan.kube.paths import Path, mapping, value_at
 from inferplan.kube.quantity import amount
-from inferplan.rehearsal.apply.operators.ray_service import KEPT
+from inferplan.rehearsal.apply.operators.stub import KEPT
 from inferplan.rehearsal.wait.object_events import Key
 from inferplan.rehearsal.wait.reasons import pods_of
 from inferplan.review.findings import Finding

@@ -8,14 +8,12 @@ stays, as with KubeRay.
 """
 
 from inferplan.errors import ObjectFailed
-from inferplan.rehearsal.apply.operators.stub import Object, Stub, digest, objects
+from inferplan.rehearsal.apply.operators.stub import KEPT, Object, Stub, digest, objects
 
 _SERVE_PORT = 8000
 _PORTS = {"client": 10001, "gcs-server": 6379, "dashboard": 8265, "serve": _SERVE_PORT}
 _METRICS_PORT = {"metrics": 8080}
 _GROUP = "ray.io/group"
-KEPT = "to roll out the change"
-"""The end of the notes on pods of an older template, which stay."""
 
 
 def stub(live: Object, owned: list[Object]) -> Stub:

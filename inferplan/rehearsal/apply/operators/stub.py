@@ -9,6 +9,8 @@ from typing import Any
 from inferplan.documents.templates import template
 
 Object = dict[str, Any]
+KEPT = "to roll out the change"
+"""The end of the reason why children of an older template stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
