@@ -16,6 +16,7 @@ from inferplan.errors import DiskFullError, RehearsalError
 from inferplan.progress import Progress, StepWaiting
 
 _WAIT_REPORT_SECONDS = 5.0
+_ATTEMPTS = 9
 _RETRY_SECONDS = 0.05
 
 
@@ -108,7 +109,6 @@ def exclusive(path: Path, purpose: str, progress: Progress) -> Generator[None]:
     """Lock the file `path` until the block or the process ends; while another has the lock, report
     every few seconds.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = _acquire(path, purpose, progress)
     try:
         yield
@@ -130,7 +130,7 @@ def _acquire(path: Path, purpose: str, progress: Progress) -> int:
     began = time.monotonic()
     reported = began - _WAIT_REPORT_SECONDS
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = _opened(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -154,6 +154,18 @@ def _acquire(path: Path, purpose: str, progress: Progress) -> int:
                 os.pwrite(descriptor, str(os.getpid()).encode(), 0)
                 return descriptor
         os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    """A descriptor of the lock file `path`, in a folder that others may remove while it is empty."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except (FileNotFoundError, FileExistsError):
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError
 
 
 def _read_owner(descriptor: int) -> str:

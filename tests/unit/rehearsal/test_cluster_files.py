@@ -16,6 +16,7 @@ from inferplan.documents.files import (
     cache_directory,
     disk_faults,
     exclusive,
+    is_locked,
     read_json,
     state_directory,
     write_atomically,
@@ -158,3 +159,19 @@ def test_lock_file_that_was_removed_between_open_and_lock_is_locked_again(tmp_pa
 def test_json_that_cannot_be_read_is_none(tmp_path, content):
     (tmp_path / "f").write_bytes(content)
     assert read_json(tmp_path / "f") is None
+
+
+def test_a_folder_that_another_process_removes_is_made_again(tmp_path, monkeypatch):
+    path, made = tmp_path / "clusters" / ".a.lock", []
+    real = os.open
+
+    def opened(name, *args):
+        if not made:
+            made.append(name)
+            path.parent.rmdir()
+        return real(name, *args)
+
+    monkeypatch.setattr("inferplan.documents.files.os.open", opened)
+    with exclusive(path, "start", silent):
+        assert is_locked(path)
+    assert made
