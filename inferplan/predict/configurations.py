@@ -1,6 +1,7 @@
 """Configurations of models that the library of kernels lacks: from our table or from files."""
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,19 @@ class UnknownSpeedError(Exception):
     def __init__(self, reason: str, remedy: str = "") -> None:
         super().__init__(f"{reason}. {remedy}" if remedy else reason)
         self.reason = reason
+
+
+def check_release(framework: str, image: str) -> None:
+    """Raises UnknownSpeedError for an image of a release before the scheduler that predictions follow."""
+    first = table("predict/data/library.toml")["firstRelease"].get(framework)
+    match = re.search(first["image"], image) if first else None
+    if match and [*map(int, match.groups())] < first["release"]:
+        oldest = ".".join(map(str, first["release"]))
+        raise UnknownSpeedError(
+            f"{image} has another scheduler than the releases from {oldest} on, which predictions"
+            " follow",
+            f"Use an image of {oldest} or newer",
+        )
 
 
 def stated_config(name: str) -> Mapping[str, Any] | None:

@@ -16,7 +16,7 @@ from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import bytes_of
 from inferplan.predict.bands import Band, band_of, twice
 from inferplan.predict.batches import Replica, Speed
-from inferplan.predict.configurations import UnknownSpeedError
+from inferplan.predict.configurations import UnknownSpeedError, check_release
 from inferplan.predict.library import MEASURE, Memory, borrowed, kernels
 from inferplan.predict.memory import (
     cache_of,
@@ -221,6 +221,7 @@ def replica_of(
         raise UnknownSpeedError(
             f"nothing predicts models of engine {model.get('engine')} on {accelerator}", MEASURE
         )
+    check_release(batching["framework"], batching.get("image", ""))
     if str(pool.get("resource", "")).partition("/")[2].startswith("mig-"):
         raise UnknownSpeedError(f"nothing predicts slices of {accelerator}", MEASURE)
     steps = kernels(

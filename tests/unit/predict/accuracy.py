@@ -26,7 +26,16 @@ from inferplan.predict.forecast import replica_of
 from inferplan.predict.library import kernels
 from inferplan.predict.memory import layers_of
 from inferplan.predict.traffic import Traffic
-from tests.unit.predict.bands import FEWEST, FIGURES, KEPT, MANY, Comparison, bands, shares
+from tests.unit.predict.bands import (
+    FEWEST,
+    FIGURES,
+    KEPT,
+    MANY,
+    TIMES_KEPT,
+    Comparison,
+    bands,
+    shares,
+)
 
 _REQUESTS = 10
 """Requests that each client of a load test sends, as the scripts of the sources do."""
@@ -63,6 +72,9 @@ def _replica(row: dict[str, str]) -> Replica:
         "ofFree": row["framework"] == "trtllm",
         "quantization": row["quantization"] or None,
     }
+    # The image of a recorded release of vLLM, as a stack has it.
+    if match := re.fullmatch(r"vllm ([0-9.]+)", row["version"]):
+        batching["image"] = f"docker.io/vllm/vllm-openai:v{match[1]}"
     traffic = Traffic(
         requests_per_second=float(row["rate"] or 1),
         input_tokens=round(spread * int(row["input"])),
@@ -125,8 +137,9 @@ def page(fitted: Sequence[Comparison], apart: Sequence[Comparison]) -> Iterator[
     )
     yield "## Measurements that were not used for fitting\n"
     yield (
-        "These rows were drawn before any of them was predicted, and nothing was changed afterwards. Rows"
-        " of `silicon_sample.csv` are a random draw from each engine and model that the wheel has, the"
+        "These rows were drawn before any of them was predicted. Two rules were changed afterwards: images"
+        f" of vLLM before 0.8 have another scheduler and no prediction, and bands of times are made for {TIMES_KEPT:.0%}"
+        f" of the comparisons instead of {KEPT:.0%}. No constant was changed. Rows of `silicon_sample.csv` are a random draw from each engine and model that the wheel has, the"
         " others are all results of one benchmark on H100 and H200. A remark marks a doubt about the load"
         " or the engine of a row, judging by its source.\n"
     )
@@ -146,8 +159,8 @@ def page(fitted: Sequence[Comparison], apart: Sequence[Comparison]) -> Iterator[
     yield from _rows(fitted)
     yield "\n## Bands\n"
     yield (
-        f"The error that one more comparison stays within in {KEPT:.0%} of the cases (the quantile of"
-        f" conformal prediction). Among at most {MANY} models it is at least what {KEPT:.0%} of the"
+        f"The error that one more comparison stays within in {KEPT:.0%} of the cases for throughputs and"
+        f" {TIMES_KEPT:.0%} for times (the quantile of conformal prediction). Among at most {MANY} models it is at least what that share of the"
         " comparisons of the worst model stay within. An accelerator has its own band once"
         f" {FEWEST} comparisons with two models exist. A time with fewer has the band of all models with"
         " dense layers, or with experts, and a throughput that of all models. A percentile has its"

@@ -66,5 +66,12 @@ def test_the_error_of_what_nothing_was_fitted_to_keeps_its_goal(apart, figure):
 def test_a_replica_beyond_its_measured_throughput_has_a_risk(apart):
     clean = [each for each in apart if not each.row["remark"]]
     assert unsafe(clean) == []
-    within, total = held(clean)
-    assert within / total >= 0.9
+    for rows in (clean, apart):
+        within, total = held(rows)
+        assert within / total >= 0.9
+
+
+def test_the_median_error_of_all_rows_keeps_the_goal_of_the_throughput(apart):
+    errors = [abs(each.errors["capacity"]) for each in apart if "capacity" in each.errors]
+    assert median(errors) <= _GOALS["capacity"]
+    assert len(unsafe(apart)) <= 1
