@@ -44,8 +44,9 @@ _REMEDIES = {
     "unauthorized": "Log in with `{engine} login {registry}`, and try again",
     "denied": "Log in with `{engine} login {registry}`, and try again",
     "authentication": "Log in with `{engine} login {registry}`, and try again",
-    "unknown": "Correct the image in the stack file, or use --container {engine}=IMAGE",
-    "not found": "Correct the image in the stack file, or use --container {engine}=IMAGE",
+    "manifest unknown": "Correct the image in the stack file, or use --container {engine}=IMAGE",
+    "name unknown": "Correct the image in the stack file, or use --container {engine}=IMAGE",
+    ": not found": "Correct the image in the stack file, or use --container {engine}=IMAGE",
 }
 _TO_PULL = (
     "Connect this computer to the registry, or load the image with `{engine} load --input FILE`"

@@ -156,6 +156,8 @@ def test_a_daemon_that_does_not_answer_is_named(container, docker):
         ("manifest unknown", "Correct the image in the stack file"),
         ("write /var/lib/docker: no space left on device", "Remove images that you do not need"),
         ("dial tcp: lookup registry.test: no such host", "Connect this computer to the registry"),
+        ("x509: certificate signed by unknown authority", "Connect this computer to the registry"),
+        ("failed to resolve reference: registry.test/acme: not found", "Correct the image"),
     ],
 )
 def test_an_image_that_cannot_be_pulled_is_told_with_a_remedy(docker, tmp_path, error, remedy):
