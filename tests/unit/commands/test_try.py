@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from inferplan.commands.try_model import trying
 from inferplan.commands.try_model.trying import tried
 from inferplan.errors import RequestError
+from inferplan.hardware.accelerators import vendors
 from inferplan.workspace.workspace import open_workspace
 
 ROOT = Path(__file__).parents[3]
@@ -91,3 +94,24 @@ def test_a_request_that_is_none_is_named(said, weights, tmp_path):
     assert "is not a request (KeyError: 'body')" in said(
         "local", "llama-3-8b", weights, request=file
     )
+
+
+@pytest.mark.parametrize(
+    ("files", "engine", "accelerators", "options"),
+    [
+        ("null", "docker", 1, ["--gpus=all"]),
+        ("no-such-device*", "docker", 0, []),
+        # An engine without known options gets no devices.
+        ("null", "podman", 0, []),
+    ],
+)
+def test_a_container_gets_the_accelerators_of_its_vendor(
+    monkeypatch, tmp_path, files, engine, accelerators, options
+):
+    own = replace(vendors()["nvidia"], containers={"files": files, "docker": ["--gpus=all"]})
+    monkeypatch.setattr(trying, "vendors", lambda: {"nvidia": own})
+    place = trying._container(engine, "docker.io/vllm/vllm-openai:v0.33.0", tmp_path)
+    assert (place.accelerators, [*place.options]) == (accelerators, options)
+    words = place._run("name", "true", {}, tmp_path)
+    assert ("--memory=8g" in words) == (not accelerators)
+    assert set(options) <= set(words)
