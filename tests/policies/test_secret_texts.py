@@ -26,6 +26,13 @@ SAMPLES = {
     "discord": [
         f"{host}.com/api/webhooks/{'1' * 15}/{'a' * 20}" for host in ("discord", "discordapp")
     ],
+    "teams": ["contoso.webhook.office.com/webhookb2/" + "a" * 24],
+    "signed": [
+        f"https://a.example/b?{name}={'a1' * 10}"
+        for name in ("sig", "signature", "X-Amz-Signature", "token", "access_token", "api_key")
+    ],
+    "pem": ["-----BEGIN RSA PRIVATE KEY-----"],
+    "url": ["redis://user:kestrel9@cache"],
     "telegram": ["api.telegram.org/bot1234567:" + "a" * 32],
     "age": ["AGE-SECRET-KEY-1" + "A1" * 26],
     "mysql": [f"{name} -h db -pKestrel9" for name in ("mysql", "mariadb", "sshpass")],
