@@ -1,5 +1,5 @@
-"""Which requirement of a pod keeps it from the node that comes nearest to it: the scheduler names for
-each node the first one only.
+"""Finds the requirement that keeps a pod from the node that nearly fits it. For each node, the
+scheduler names only the first unmet requirement.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ _TERMS = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.n
 
 
 def obstacle(pod: Mapping[str, Any], nodes: Iterable[Object]) -> str:
-    """The field of the spec `pod` that alone keeps it from the nearest of `nodes`: tolerations,
+    """The only field of the spec `pod` that keeps it from the nearest of `nodes`: tolerations,
     nodeSelector, affinity or resources; "" if that is none or several.
     """
     unmet = [[*_unmet(pod, each)] for each in nodes if each["kind"] == "Node"]

@@ -90,7 +90,7 @@ def is_unbound(watching: Watching) -> bool:
 
 
 def is_outdated(watching: Watching) -> bool:
-    """True if the scheduler still says of a pod that its claims are unbound, and they are bound: it
+    """True if the scheduler still reports a pod's claims as unbound although they are bound: it
     looks at each pending pod again within 30 s.
     """
     bound = {

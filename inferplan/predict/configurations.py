@@ -19,14 +19,13 @@ class UnknownSpeedError(Exception):
 
 
 def check_release(framework: str, image: str) -> None:
-    """Raises UnknownSpeedError for an image of a release before the scheduler that predictions follow."""
+    """Raises UnknownSpeedError if the image's release predates the scheduler that predictions follow."""
     first = table("predict/data/library.toml")["firstRelease"].get(framework)
     match = re.search(first["image"], image) if first else None
     if match and [*map(int, match.groups())] < first["release"]:
         oldest = ".".join(map(str, first["release"]))
         raise UnknownSpeedError(
-            f"{image} has another scheduler than the releases from {oldest} on, which predictions"
-            " follow",
+            f"{image} predates the scheduler of release {oldest}, which predictions follow",
             f"Use an image of {oldest} or newer",
         )
 

@@ -37,7 +37,7 @@ class Computer:
         if first.startswith("#!") and named.name.startswith("python"):
             return str(named)
         raise RequestError(
-            f"{path} is not a program of Python. Name {expected} in INFERPLAN_CPU_SERVER"
+            f"{path} is not a Python program. Set INFERPLAN_CPU_SERVER to {expected}"
         )
 
     def variables(self, names: Sequence[str]) -> dict[str, str]:

@@ -103,7 +103,7 @@ class Container:
     def absent(self, engine: str, _: str) -> RequestError:
         """The error for an image that lacks the `engine`."""
         return RequestError(
-            f"{self.image} has no {engine} for its python3. Name an image with {engine} in the"
+            f"{self.image} has no {engine} for its python3. Name an image that has it in the"
             f" stack file or with --container {self.engine}=IMAGE"
         )
 
@@ -119,7 +119,7 @@ class Container:
         text: str | None = None,
     ) -> Iterator[process.Process]:
         """Run `command` on the input `text`, in a container that also writes into `folder`, and
-        remove it afterwards. Its `port` is one of the loopback too. The words of the command that
+        remove it afterwards. Its `port` is also open on the loopback. Words of the command that
         contain the `key` take it from a variable.
         """
         name = f"inferplan-trial-{secrets.token_hex(6)}"
@@ -149,7 +149,7 @@ class Container:
                     finally:
                         self._remove(name)
             finally:
-                # The first time may come before the container exists.
+                # The first removal may run before the container exists.
                 self._remove(name)
 
     def finished(
@@ -180,14 +180,14 @@ class Container:
         files = sorted({*self.reads, *_linked(self.reads), PAYLOAD})
         memory = f"{MEMORY_GIB}g"
         limits = [] if self.accelerators else [f"--memory={memory}", f"--memory-swap={memory}"]
-        # Where SELinux runs, a mount of this user's files is closed to containers.
+        # SELinux would deny containers access to the mounted files of this user.
         limits += [] if self.engine == "nerdctl" else ["--security-opt=label=disable"]
         return [
             *(self.engine, "run", f"--name={name}", f"--label={_label()}", *_LIMITS, *limits),
             *(f"--user={self._user()}", *self.options, f"--workdir={folder}"),
             *(f"--mount=type=bind,source={each},target={each},readonly" for each in files),
             f"--mount=type=bind,source={folder},target={folder}",
-            # A name alone takes the value from the client's variables, so that none is shown. This
+            # A name alone takes its value from the client's variables, so no value is shown. This
             # user may be unknown to the image.
             *(f"--env={each}" for each in sorted(environment)),
             *(f"--env=HOME={folder}", "--env=USER=trial"),
@@ -195,7 +195,7 @@ class Container:
         ]
 
     def _user(self) -> str:
-        """This user. Inside the containers of a rootless engine that is root."""
+        """The ids of this user, who is root inside the containers of a rootless engine."""
         form = "{{.Host.Security.Rootless}}" if self.engine == "podman" else "{{.SecurityOptions}}"
         said = self._call("info", f"--format={form}").stdout
         return "0:0" if "rootless" in said or "true" in said else f"{os.getuid()}:{os.getgid()}"
@@ -214,8 +214,8 @@ class Container:
             )
         if status == 137:
             raise RequestError(
-                f"--container: the container of {self.image} was killed (exit code 137). It may"
-                f" use {MEMORY_GIB} GiB of memory. Free memory on this computer, and try again"
+                f"--container: the container of {self.image} was killed (exit code 137). Its limit"
+                f" is {MEMORY_GIB} GiB of memory. Free memory on this computer, and try again"
             )
 
     def _failed(self, verb: str, said: str, otherwise: str) -> RequestError:
@@ -231,7 +231,7 @@ class Container:
 
     @contextmanager
     def _forwarded(self, name: str, port: int) -> Iterator[None]:
-        """Connect each connection to `port` of the loopback with that of the container."""
+        """Forward each connection to loopback `port` to the same port in the container."""
         if not port:
             yield
             return
@@ -294,4 +294,4 @@ def _lock(name: str) -> Path:
 
 def _last(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it says nothing"
+    return lines[-1] if lines else "no output"

@@ -1,4 +1,4 @@
-"""The processes of engines: on this computer, with their logs, and their end together with all their
+"""Runs engine processes on this computer, with their logs, and ends them together with all their
 children.
 """
 

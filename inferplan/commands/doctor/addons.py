@@ -106,7 +106,7 @@ def _reachable(cluster: ExaminedCluster, address: str) -> Finding:
     namespace, _, suffix = rest.partition(".")
     if suffix.split(".")[0] != "svc":
         return unknown(
-            f"cannot be checked from here: whether KEDA reaches {address}",
+            f"cannot check from here whether KEDA reaches {address}",
             f"curl {address}/-/ready",
         )
     if cluster.live.find(ObjectKey("v1", "Service", namespace, name)) is None:

@@ -31,7 +31,7 @@ def take_applications(server: Server, body: dict[str, Any], row: dict[str, Any])
     text = str(take(body, place) or "")
     server.places |= {"applications": parse(place), "weights": parse(place)}
     server.version = str(take(body, row["version"]) or "")
-    # Errors and places state lines of the file, so the text follows as many empty lines.
+    # Errors and places use line numbers of the file, so the text starts after as many empty lines.
     text = "\n" * server.source.line(parse(place)) + text
     try:
         settings = values_in(text.encode(), server.source.file) if text.strip() else {}

@@ -206,8 +206,8 @@ def _reason(message: str, name: str) -> str:
 
 
 def _masked(message: str) -> str:
-    """A message of validation without the values that it quotes, other than names of options, and
-    without the one that it suggests.
+    """A validation message without the values that it quotes, except option names, and without the
+    value that it suggests.
     """
     message = re.sub(r" Did you mean '[^']*'\?", "", message.partition(" Write ")[0])
     return re.sub(r"(?<!\w)(?!'--[a-z-]+')('[^']*'|\"[^\"]*\")", "'…'", clean(message))

@@ -47,7 +47,7 @@ def tried(
     container: str | None = None,
 ) -> Trying:
     """Try `model` on the files in `weights`, also with the `request` in a file. Where
-    `container` has a container engine, it runs the image of the plan, or that behind a `=`. Raises
+    `container` names a container engine, it runs the plan's image, or the one after a `=`. Raises
     RequestError, before anything starts, if the model cannot be tried.
     """
     spec = workspace.settings.models.get(model)

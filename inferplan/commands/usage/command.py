@@ -156,8 +156,8 @@ def _notes(
     if lost.records_without_request:
         named = _named(lost.records_without_request, "lines of servers")
         yield (
-            f"{named} have no log line of the gateway, with {lost.tokens_without_request:,} tokens in"
-            " all: calls past the gateway, or a log of the gateway that was not read."
+            f"{named} match no log line of the gateway ({lost.tokens_without_request:,} tokens in"
+            " all): the calls bypassed the gateway, or a log of the gateway was not read."
         )
     if lost.left_before_an_answer:
         named = _named(lost.left_before_an_answer, "requests")

@@ -1044,7 +1044,7 @@ class VllmServiceArgs(TypedDict):
     lora_artifacts: NotRequired[dict[str, str]]
     """Further LoRA adapters by the name that clients send as `model`, each the name of an artifact that holds it."""
     lora_loading: NotRequired[str]
-    """When servers load the adapters of loraArtifacts: `start` is with the model. With `runtime` it is the first request after their files are copied, so that adding one restarts no server. Default: start."""
+    """When servers load the adapters of loraArtifacts: `start` loads them with the model, `runtime` at the first request after their files are copied, so that adding one restarts no server. Default: start."""
     tokenizer: NotRequired[str]
     """The artifact that holds the tokenizer. Default: the tokenizer next to the weights."""
     usage_log: NotRequired[bool]

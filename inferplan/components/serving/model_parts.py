@@ -128,8 +128,8 @@ class StoredModel(Spec):
 
     @property
     def runtime_artifacts(self) -> frozenset[str]:
-        """The artifacts that servers find on the share while they run, so that no mount and no gate
-        of their pods names them.
+        """The artifacts that servers read from the share while they run, so their pods have no
+        mounts or gates for them.
         """
         return frozenset()
 

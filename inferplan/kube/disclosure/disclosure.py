@@ -86,7 +86,7 @@ class _Context(NamedTuple):
 
 
 Copies = dict[tuple[int, int, "_Context"], Any]
-"""The copies of parts of a step, by the identities of each part and of what was before, and by its
+"""The copies of a step's parts, by the identities of the part and its previous value, and by its
 place: inputs and outputs, before and after, share most of their parts (`shared_with`).
 """
 
@@ -95,7 +95,7 @@ def disclosed(
     value: Any, type_: str = "", *, before: Any = MISSING, copies: Copies | None = None
 ) -> Any:
     """A copy of `value` with placeholders for what may be a secret; those that differ from `before`
-    at the same place say so. `copies` are those of values that live as long.
+    at the same place say so. `copies` caches copies; its values must live as long as it.
     """
     return _walk(value, before, _Context(_form_of(type_)), {} if copies is None else copies)
 

@@ -1,4 +1,4 @@
-"""Parts that two values of plain data have in common, as one object."""
+"""Makes two values of plain data share one object for each part that they have in common."""
 
 import marshal
 from typing import Any
@@ -9,8 +9,8 @@ _DEEPEST = 60
 
 
 def shared_with(value: Any, other: Any, depth: int = 0) -> Any:
-    """`value`, with the parts of `other` in place of its own where they are the same: what was made
-    of a part, and a comparison, is then found by its identity.
+    """`value`, with parts of `other` in place of its own equal parts, so that comparisons and
+    results for a part can be cached by its identity.
     """
     is_nested = isinstance(value, dict | list) and type(value) is type(other)
     if value is other or not is_nested or depth > _DEEPEST:
@@ -28,7 +28,7 @@ def shared_with(value: Any, other: Any, depth: int = 0) -> Any:
 
 
 def bytes_of(value: Any) -> bytes | None:
-    """The bytes of `value` that tell it from all others; None for one that is not plain data."""
+    """Bytes that identify `value`; None if it is not plain data."""
     try:
         # Later formats also depend on which parts are one object.
         return marshal.dumps(value, 2)

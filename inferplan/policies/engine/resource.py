@@ -46,7 +46,7 @@ class Resource:
 
     @cached_property
     def outline(self) -> Outline:
-        """The keys and the strings of the inputs. Many rules ask whether it has one of a few."""
+        """The keys and the strings of the inputs. Many rules search it for a few strings."""
         return outline_of(self.inputs)
 
     @cached_property
@@ -148,8 +148,8 @@ _Fact = TypeVar("_Fact")
 
 
 def once(read: Callable[[_Object], _Fact]) -> Callable[[_Object], _Fact]:
-    """Make a function that reads a fact of a resource, a pod or a container read it once for each
-    object: many rules ask for it. A FieldError is raised for each of them.
+    """Cache the facts that `read` returns: it runs once for each resource, pod or container, though
+    many rules ask for them. A FieldError is not cached: each call raises it.
     """
     name = f"_{read.__module__}.{read.__qualname__}"
 

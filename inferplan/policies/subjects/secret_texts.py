@@ -24,7 +24,7 @@ class _Rows:
         ]
 
     def may_match(self, text: str) -> bool:
-        """True if `text` has a part that a match of a row contains."""
+        """True if `text` contains a string that the matches of a row need."""
         return any(each in text for _pattern, needs in self._rows for each in needs)
 
     def search(self, text: str) -> re.Match[str] | None:

@@ -104,8 +104,8 @@ def _started_by_image(container: Container) -> str:
 
 @lru_cache(maxsize=1024)
 def _possible(image: Image) -> tuple[tuple[str, bool], ...]:
-    """The engines that an image may start, and whether the image is one of the engine. Variables
-    mark the others.
+    """The engines that an image may start, each with True if the image is the engine's own. The
+    other engines are recognized by their variables.
     """
     engines = (
         (

@@ -205,7 +205,7 @@ def _outages(figures: Figures, preview: Preview, *, reported: Collection[str]) -
             urn="",
             cause=figures.increase,
             consequence=(
-                "every month costs this much, without what is paid by use: budget.reviewPercent and"
+                "these are monthly costs, without usage-based charges: budget.reviewPercent and"
                 " budget.reviewUsd are the thresholds"
             ),
         )

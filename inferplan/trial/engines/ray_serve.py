@@ -53,9 +53,9 @@ def _lines(subject: Subject, config: Mapping[str, Any]) -> list[dict[str, str]]:
     if done.returncode or not lines:
         said = verdict.sentence_of(done.stderr)
         raise subject.place.absent(
-            f"Ray Serve that works ({said})",
-            f"{python} has no Ray Serve that works ({said}). Install ray[serve] in an environment of"
-            " its own (inferplan docs trial), and name its program serve",
+            f"working Ray Serve ({said})",
+            f"{python} has no Ray Serve that works ({said}). Install ray[serve] in a separate"
+            " environment (inferplan docs trial), and set INFERPLAN_CPU_SERVER to its `serve` program",
         )
     return lines
 

@@ -41,7 +41,7 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
     afterwards. Raises RequestError, before anything starts, if the model cannot be tried.
     """
     container = subject.container
-    python = subject.place.python("the vllm of an environment with vLLM's CPU build")
+    python = subject.place.python("the `vllm` program of an environment with vLLM's CPU build")
     trial = _Trial(
         subject=subject,
         image=container["image"],
@@ -174,7 +174,7 @@ def _findings(
         raise trial.subject.place.absent(
             TITLE,
             "the program in INFERPLAN_CPU_SERVER or on PATH is not in an environment with vLLM."
-            " Install its CPU build in one (inferplan docs trial), and name the vllm of it",
+            " Install vLLM's CPU build in one (inferplan docs trial), and use its `vllm` program",
         )
     if _ACCEPTED not in log:
         yield _stopped(trial, "arguments", log, process)
@@ -224,7 +224,7 @@ def _without_start(trial: _Trial, log: str) -> Iterator[Finding]:
     yield Finding(
         "start",
         "not judged",
-        "the image has kernels for accelerators alone, and this computer has none",
+        "the image only has kernels for accelerators, and this computer has no accelerator",
     )
 
 

@@ -159,12 +159,12 @@ def page(fitted: Sequence[Comparison], apart: Sequence[Comparison]) -> Iterator[
     yield from _rows(fitted)
     yield "\n## Bands\n"
     yield (
-        f"The error that one more comparison stays within in {KEPT:.0%} of the cases for throughputs and"
-        f" {TIMES_KEPT:.0%} for times (the quantile of conformal prediction). Among at most {MANY} models it is at least what that share of the"
-        " comparisons of the worst model stay within. An accelerator has its own band once"
-        f" {FEWEST} comparisons with two models exist. A time with fewer has the band of all models with"
-        " dense layers, or with experts, and a throughput that of all models. A percentile has its"
-        " own band, at least that of the mean. Bands come from these rows alone.\n"
+        f"A band contains the error of one more comparison in {KEPT:.0%} of the cases for throughputs and"
+        f" {TIMES_KEPT:.0%} for times (the quantile of conformal prediction). With {MANY} models or fewer, it also contains the errors of that share of the"
+        " worst model's comparisons. An accelerator has its own band once"
+        f" {FEWEST} comparisons with two models exist. With fewer, a time has the band of all models with"
+        " dense layers, or with experts, and a throughput has the band of all models. A percentile has its"
+        " own band, at least as wide as that of the mean. Bands come from these rows alone.\n"
     )
     yield f"| accelerator | measurements | {' | '.join(map(_words, FIGURES))} |"
     yield f"|---|---|{'---|' * len(FIGURES)}"

@@ -65,7 +65,7 @@ class FsxStoreSpec(VolumeStore):
     per_unit_storage_throughput: Literal[125, 250, 500, 1000] | None = None
     """Throughput in MB/s for each TiB. Required for a new file system of type PERSISTENT_2."""
     zone: Zone | None = None
-    """The zone of the new file system, one of the cluster's. Nodes in other zones pay for transfer.
+    """The zone of the new file system, in the cluster. Traffic to nodes in other zones is charged.
     """
     open_to: Literal["pools", "cluster"] = "pools"
     """Nodes that may mount the new file system: those of the stack's pools, or all nodes in the
@@ -119,7 +119,7 @@ class FsxStoreSpec(VolumeStore):
 
     @property
     def keeps_backups(self) -> bool:
-        """True if FSx can keep backups of the new file system, and is to keep them."""
+        """True if FSx can and should keep backups of the new file system."""
         persistent = self.deployment_type == "PERSISTENT_2"
         return self.backup and persistent and not self.data_repositories
 

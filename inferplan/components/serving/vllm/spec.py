@@ -78,8 +78,8 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
     that holds it.
     """
     lora_loading: Literal["start", "runtime"] = "start"
-    """When servers load the adapters of loraArtifacts: `start` is with the model. With `runtime` it is
-    the first request after their files are copied, so that adding one restarts no server.
+    """When servers load the adapters of loraArtifacts: `start` loads them with the model, `runtime`
+    at the first request after their files are copied, so that adding one restarts no server.
     """
     tokenizer: DnsLabel | None = None
     """The artifact that holds the tokenizer. Default: the tokenizer next to the weights."""
@@ -179,7 +179,7 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
                 )
             if several := sorted(words & _SEVERAL_SERVERS):
                 yield (
-                    f"loraLoading: runtime needs one API server for each replica, and extraArgs has"
+                    f"loraLoading: runtime needs one API server for each replica, but extraArgs has"
                     f" {' and '.join(several)}. Remove one of them"
                 )
         if self.gaudi is not None and self.gaudi.contiguous_pa and self.enable_prefix_caching:

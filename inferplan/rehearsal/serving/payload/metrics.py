@@ -1,4 +1,4 @@
-"""The page of metrics of one replica, with the names of its engine (metrics.toml of its folder),
+"""The metrics page of one replica, with its engine's metric names (metrics.toml in its folder),
 and the pods as Prometheus discovers them.
 """
 

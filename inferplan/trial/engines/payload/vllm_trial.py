@@ -11,14 +11,14 @@ import runpy
 import sys
 from typing import Any
 
-# The lines with the release of vLLM, with what it rejects, that it rejects nothing, and with what is
-# wrong with a chat prompt if no server can start.
+# Prefixes of the lines that report vLLM's release, a rejection, acceptance, and the problem with a
+# chat prompt if no server can start.
 RELEASE, REJECTED, ACCEPTED = "trial: release ", "trial: rejected ", "trial: accepted"
 CHAT = "trial: chat "
 
 
 def can_start() -> bool:
-    """False for an image without its accelerators. Its classes then judge as those of a CPU do:
+    """False for an image without its accelerators. vLLM's classes then use its CPU platform:
     vLLM makes no configuration for an unknown device.
     """
     from vllm import platforms

@@ -79,7 +79,7 @@ def _(world: World) -> Iterator[Values | str]:
         elif row["Lifecycle"] not in ("AVAILABLE", "UPDATING") or mount is None:
             state, change = f"is {row['Lifecycle']} and of type {row['FileSystemType']}", None
         elif world.vpc not in (None, row["VpcId"]):
-            state, change = f"is not in {world.vpc} but {row['VpcId']}, a VPC", None
+            state, change = f"is in VPC {row['VpcId']}, not in {world.vpc},", None
         else:
             continue
         yield {"store": name, "id": store.file_system_id, "state": state, "change": change}

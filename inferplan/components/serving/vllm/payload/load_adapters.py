@@ -28,7 +28,7 @@ except ImportError as error:
 
 
 class Adapters:
-    """The adapters of the file, and those of them that a server has."""
+    """The adapters in the file, and which of them the server has loaded."""
 
     def __init__(self, file):
         self._file, self._read, self._paths = Path(file), (0, 0), {}
