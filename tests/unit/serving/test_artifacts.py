@@ -333,9 +333,17 @@ def test_servers_without_an_adapter_yet_accept_the_first_one():
         ),
         ({"extraArgs": ["--api-server-count=2"]}, "needs one API server for each replica"),
         ({"extraArgs": ["--api_server_count=2"]}, "needs one API server for each replica"),
+        ({"image": "docker.io/vllm/vllm-openai:v0.23.1"}, "needs vLLM 0.24 or newer"),
+        ({"image": "registry.acme.example/vllm:v0.9.2-acme"}, "needs vLLM 0.24 or newer"),
     ],
 )
 def test_runtime_loading_says_what_it_needs(fields, words):
     with pytest.raises(ValidationError) as caught:
         vllm(**{**RUNTIME, **fields})
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("tag", ["v0.24.0", "v0.33.0-cu130", "team-build-7"])
+def test_runtime_loading_accepts_releases_that_can_and_names_that_state_none(tag):
+    image = f"registry.acme.example/vllm:{tag}"
+    assert vllm(**{**RUNTIME, "image": image}).image == image

@@ -3,6 +3,7 @@ are not set.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -37,6 +38,8 @@ from inferplan.components.spec import DnsLabel, FieldError, rule
 from inferplan.documents.errors import SpecError
 from inferplan.hardware.accelerators import Accelerator
 
+# The first release with the classes that payload/load_adapters.py extends (wheels, read 2026-11).
+_RUNTIME_LOADING = (0, 24)
 # Each API server of a replica numbers adapters by itself (vLLM 0.32, entrypoints/cli/serve.py).
 _SEVERAL_SERVERS = {"--api-server-count", "-asc"}
 RECIPE_VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
@@ -181,6 +184,12 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
                 yield (
                     f"loraLoading: runtime needs one API server for each replica, but extraArgs has"
                     f" {' and '.join(several)}. Remove one of them"
+                )
+            release = re.match(r"(\d+)\.(\d+)", values.release_in(self.image or ""))
+            if release and tuple(map(int, release.groups())) < _RUNTIME_LOADING:
+                yield (
+                    f"loraLoading: runtime needs vLLM 0.24 or newer, not {self.image}. Use a newer"
+                    " image, or remove loraLoading"
                 )
         if self.gaudi is not None and self.gaudi.contiguous_pa and self.enable_prefix_caching:
             yield (
