@@ -53,9 +53,12 @@ if [ "$(cat .venv/.inferplan-ready 2>/dev/null)" != "$wanted" ]; then
     echo "$wanted" >.venv/.inferplan-ready
 fi
 PATH=$PATH:/usr/sbin:/sbin
+packages="containerd runc containernetworking-plugins iproute2 iptables ipset"
+has_node_programs() {
+    { command -v containerd && command -v runc && command -v iptables && command -v ipset && [ -x /usr/lib/cni/bridge ]; } >/dev/null
+}
 if [ "${1:-}" = --node ]; then
-    packages="containerd runc containernetworking-plugins iproute2 iptables ipset"
-    { command -v containerd && command -v runc && command -v iptables && command -v ipset && [ -x /usr/lib/cni/bridge ]; } >/dev/null ||
+    has_node_programs ||
         # shellcheck disable=SC2086
         { echo "  containerd, the container runtime of the real node ..." && apt_install $packages; } ||
         fail "install $packages (as root: apt-get install $packages), then run it again"
@@ -78,6 +81,7 @@ missing=$(for pair in nginx:nginx-light rclone:rclone curl:curl chromium:chromiu
 done)
 # tritonserver's Python backend loads the interpreter as a library.
 ls /usr/lib/*/libpython3.*.so.1.0 >/dev/null 2>&1 || missing="$missing libpython3-dev python3-venv"
+[ "$(uname)" != Linux ] || has_node_programs || missing="$missing $packages"
 # shellcheck disable=SC2086 # one word per package
 [ -z "$missing" ] || apt_install $missing ||
     echo "  going on without" $missing: "install them as root with apt-get; the tests that run them are skipped and say so" >&2

@@ -24,7 +24,7 @@ CLI, YAML, PROVIDER = "pulumi", "pulumi-language-yaml", "pulumi-resource-kuberne
 SOURCES = tuple(OPTIONAL[name] for name in ("pulumi-yaml", "pulumi-kubernetes", "pulumi"))
 # 11 minutes of processor time; a machine may be four times as slow as the one that measured them,
 # or its network may hang.
-SECONDS = 1500
+SECONDS = 2700
 
 
 def built_programs() -> dict[str, Path] | None:

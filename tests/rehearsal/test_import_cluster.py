@@ -142,5 +142,5 @@ def test_servers_made_by_hand_become_models_and_nothing_is_changed(cluster, live
 
 @pytest.mark.usefixtures("live")
 def test_a_cluster_without_servers_is_one_error(cluster):
-    with pytest.raises(RequestError, match="no server in it"):
+    with pytest.raises(RequestError, match="no server that a stack can describe"):
         import_cluster(context_of(cluster), accelerator="nvidia-h100")

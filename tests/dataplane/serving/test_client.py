@@ -226,7 +226,7 @@ def test_a_call_of_an_application_goes_to_its_route_or_the_path_that_is_named(st
             "chatty (vllm) does not speak kserve-v2-grpc. It speaks openai",
         ),
         (["call", "chatty", "x", "--protocol", "soap"], {}, "--protocol: unknown protocol 'soap'"),
-        (["call", "writer", "x", "--protocol", "kserve-v2-http"], {}, "answers in pieces"),
+        (["call", "writer", "x", "--protocol", "kserve-v2-http"], {}, "streams its answer"),
         (
             ["call", "chatty", "x"],
             {"INFERPLAN_API_KEY": "ipk_nobody_1_x"},
