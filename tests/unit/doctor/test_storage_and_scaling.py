@@ -194,7 +194,7 @@ def test_a_route_needs_its_gateway(monkeypatch, name, severity):
             [],
             False,
             "unknown",
-            "cannot be checked from here: whether KEDA reaches https://metrics.acme.example",
+            "cannot check from here whether KEDA reaches https://metrics.acme.example",
         ),
         (declared("Deployment", "apps/v1", {}), [], False, "ok", "no model of the stack is scaled"),
     ],

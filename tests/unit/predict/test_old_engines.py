@@ -14,7 +14,7 @@ from inferplan.predict.configurations import UnknownSpeedError, check_release
 def test_images_before_the_scheduler_have_no_speed(image):
     with pytest.raises(UnknownSpeedError) as raised:
         check_release("vllm", image)
-    assert f"{image} has another scheduler than the releases from 0.8 on" in str(raised.value)
+    assert f"{image} predates the scheduler of release 0.8" in str(raised.value)
     assert "Use an image of 0.8 or newer" in str(raised.value)
 
 

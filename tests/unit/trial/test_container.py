@@ -111,7 +111,7 @@ def test_a_program_gets_its_input_and_its_words_come_back(container):
     ("command", "said"),
     [
         (["no-program"], f"{IMAGE} cannot run the program of the trial"),
-        (["sh", "-c", "kill -9 $$"], "was killed (exit code 137). It may use 8 GiB of memory"),
+        (["sh", "-c", "kill -9 $$"], "was killed (exit code 137). Its limit is 8 GiB of memory"),
     ],
 )
 def test_a_program_that_does_not_run_or_is_killed_is_no_verdict(container, docker, command, said):

@@ -98,7 +98,7 @@ def test_an_image_without_the_engine_is_no_verdict(docker, weights):
     docker.image(IMAGE, {})
     with pytest.raises(RequestError) as raised:
         list(vllm.run(subject(weights, vllm_model()), lambda _: None))
-    assert f"{IMAGE} has no vLLM for its python3. Name an image with vLLM" in str(raised.value)
+    assert f"{IMAGE} has no vLLM for its python3. Name an image that has it" in str(raised.value)
 
 
 def test_a_package_that_the_image_lacks_is_rejected(weights):
