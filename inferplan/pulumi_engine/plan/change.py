@@ -94,7 +94,7 @@ def compare(
             after, before["metadata"]["name"]
         )  # the provider keeps the name of the existing object
     patterns = replacing_patterns(after, provider=provider) if kubernetes else ()
-    patterns += aws.replacing_patterns(new.type)
+    patterns += aws.replacing_patterns(new.type) + aws.lowered_patterns(new.type, before, after)
     patterns += tuple(parse(text) for text in new.replace_on_changes)
     ignored = tuple(parse(text) for text in new.ignore_changes)
     differing = tuple(_with_renewed(_differences(before, after), after, renewed))

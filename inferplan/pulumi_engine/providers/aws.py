@@ -25,6 +25,23 @@ def replacing_patterns(type_: str) -> tuple[Path, ...]:
     return tuple(parse(text) for text in TYPES.get(type_, {}).get("replaces", ()))
 
 
+def lowered_patterns(
+    type_: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[Path, ...]:
+    """Patterns of the numbers of `after` that replace a resource of `type_` because they are lower
+    than before.
+    """
+    pairs = (
+        (name, before.get(name), after.get(name))
+        for name in TYPES.get(type_, {}).get("lowered", ())
+    )
+    return tuple(
+        (name,)
+        for name, old, new in pairs
+        if isinstance(old, int | float) and isinstance(new, int | float) and new < old
+    )
+
+
 def realize(registration: Registration) -> tuple[str, Outputs]:
     """The id and the outputs of a stub of `registration`."""
     digits = hashlib.sha256(registration.urn.encode()).hexdigest()[:8]

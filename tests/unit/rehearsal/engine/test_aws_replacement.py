@@ -16,6 +16,7 @@ from tests.recorder import declare
 OUTLINES = sorted((Path(__file__).resolve().parents[3] / "stacks" / "outlines").glob("*.txt"))
 BUCKET = "aws:s3/bucket:Bucket"
 POLICY = "aws:s3/bucketPolicy:BucketPolicy"
+LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
 SYSTEM = "aws:efs/fileSystem:FileSystem"
 TARGET = "aws:efs/mountTarget:MountTarget"
 
@@ -68,6 +69,8 @@ def test_every_type_of_the_committed_stacks_is_known():
         ),
         ("aws:eks/cluster:Cluster", {"version": "1.33"}, {"version": "1.34"}, "update"),
         ("aws:eks/cluster:Cluster", {"name": "a"}, {"name": "b"}, "replace"),
+        (LUSTRE, {"storageCapacity": 4800}, {"storageCapacity": 2400}, "replace"),
+        (LUSTRE, {"storageCapacity": 2400}, {"storageCapacity": 4800}, "update"),
         ("aws:new/thing:Thing", {"name": "a"}, {"name": "b"}, "update"),
     ],
 )
