@@ -49,6 +49,7 @@ WITHOUT_OPERATION = {
     "s3:ListBucketVersions", "s3:PutBucketPublicAccessBlock", "s3:PutEncryptionConfiguration", "s3:PutLifecycleConfiguration",
     "s3:DeleteObjectVersion", "s3:ListTagsForResource", "s3:TagResource", "s3:UntagResource",
 }  # fmt: skip
+LUSTRE = re.compile(r"^aws:fsx/|:SecurityGroupRule$")
 SERVICES = {"elasticfilesystem": "efs", "servicequotas": "service-quotas"}
 
 
@@ -218,6 +219,43 @@ def test_nothing_is_allowed_in_another_region():
     ):
         context = {"aws:RequestedRegion": "eu-west-1", **OWN, **REQUEST}
         assert not allowed([policy], Request(action, "*", context=context))
+
+
+def test_a_lustre_store_can_be_created_with_its_rules_key_and_data_repositories():
+    """EKS tags the cluster's security group; FSx makes the role of data repositories."""
+    policy, other = (
+        policy_of(types, scope_of(recorded(roles=["nodes"]), CLUSTER))
+        for types in (all_types(), [each for each in all_types() if not LUSTRE.search(each)])
+    )
+    group = "arn:aws:ec2:us-east-1:111122223333:security-group/sg-1"
+    role = (
+        "arn:aws:iam::111122223333:role/aws-service-role/"
+        "s3.data-source.lustre.fsx.amazonaws.com/AWSServiceRoleForFSxS3Access_fs-1"
+    )
+    key = "arn:aws:kms:us-east-1:111122223333:key/1"
+    region = {"aws:RequestedRegion": "us-east-1"}
+
+    def of_cluster(name: str) -> dict[str, str]:
+        return {**region, "aws:ResourceTag/aws:eks:cluster-name": name}
+
+    for action in ("ec2:AuthorizeSecurityGroupIngress", "ec2:RevokeSecurityGroupIngress"):
+        request = Request(action, group, context=of_cluster("inference-prod"))
+        assert allowed([policy], request)
+        assert not allowed([other], request)
+        assert not allowed([policy], Request(action, group, context=of_cluster("of-others")))
+        assert not allowed([policy], Request(action, group, context=region))
+    for action in ("iam:AttachRolePolicy", "iam:PutRolePolicy"):
+        assert allowed([policy], Request(action, role))
+        assert not allowed([other], Request(action, role))
+        assert not allowed(
+            [policy], Request(action, role.replace("s3.data-source.lustre.fsx", "eks"))
+        )
+    fsx = policy_of(["aws:fsx/lustreFileSystem:LustreFileSystem"], scope_of(recorded(), CLUSTER))
+    for action in ("kms:CreateGrant", "kms:GenerateDataKeyWithoutPlaintext"):
+        for service, may in (("fsx", True), ("ec2", False)):
+            via = {**region, "kms:ViaService": f"{service}.us-east-1.amazonaws.com"}
+            assert allowed([fsx], Request(action, key, context=via)) is may
+    assert allowed([fsx], Request("kms:DescribeKey", key, context=region))
 
 
 def test_writes_on_everything_have_a_condition():

@@ -135,15 +135,14 @@ def statements_for(actions: Iterable[str], scope: Scope) -> list[Statement]:
         "{objects}": [f"arn:aws:s3:::{each}/*" for each in scope.emptied],
     }
     by_row: dict[str, list[str]] = defaultdict(list)
-    for action in sorted(
-        set(actions) - (set() if scope.boundary else {"iam:PutRolePermissionsBoundary"})
-    ):
+    limited = set(actions) - (set() if scope.boundary else {"iam:PutRolePermissionsBoundary"})
+    for action in sorted(limited):
         fits = partial(_fits, action, data["created"])
         by_row[
             next(row["sid"] for row in data["rows"] if "match" in row and fits(row["match"]))
         ].append(action)
         for row in data["rows"]:
-            if "also" in row and fits(row["also"]):
+            if "also" in row and fits(row["also"]) and row.get("with", action) in limited:
                 by_row[row["sid"]].append(action)
     statements = []
     for row in data["rows"]:
