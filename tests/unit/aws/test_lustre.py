@@ -11,9 +11,11 @@ from pydantic import TypeAdapter, ValidationError
 from inferplan.capacity.cost import monthly_cost
 from inferplan.capacity.declared import Declared
 from inferplan.components.stores import StoreSpec
+from inferplan.pulumi_engine.plan.states import load, save, states_of
+from inferplan.pulumi_engine.plan.steps import make_plan
 from inferplan.pulumi_engine.providers.aws import realize
 from inferplan.pulumi_engine.recording import Recording
-from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, declared, model
+from tests.unit.aws.rig import ADOPTED, BUCKET, CREATED, L40S, SYSTEM, declared, model, planned
 from tests.unit.aws.test_checks import found
 
 STORE: TypeAdapter[Any] = TypeAdapter(StoreSpec)
@@ -205,6 +207,12 @@ def test_a_plan_states_its_price_or_that_it_has_none(fields, month):
             "'s3://acme-corpus' overlaps with 's3://acme-corpus/llm'",
         ),
         ({"dataRepositories": [{**LINK, "prefix": "llm"}]}, "should match pattern"),
+        ({"dataRepositories": [{**LINK, "path": "/llm/../b"}]}, "'/llm/../b' contains '.' or '..'"),
+        ({"dataRepositories": [{**LINK, "path": "/."}]}, "'/.' contains '.' or '..'"),
+        (
+            {"dataRepositories": [{**LINK, "deleteFiles": True}]},
+            "Remove deleteFiles, or set retain: false",
+        ),
         ({"fileSystemId": "fs-0a1b2c3d"}, "dnsName, mountName is missing"),
         (OTHERS, "perUnitStorageThroughput cannot be set for the existing file system"),
     ],
@@ -233,6 +241,37 @@ def test_a_setting_that_does_not_fit_the_cluster_is_an_error(parts, path, said):
     errors = found(cluster=CREATED, nodePools=POOLS, storage=storage)
     assert said in errors.pop(f"storage.fast.{path}")
     assert errors == {}
+
+
+def test_data_repositories_of_similar_names_are_different_resources():
+    """Pulumi rejects two resources of one URN."""
+
+    def store(*paths: str) -> dict[str, Any]:
+        links = [{**LINK, "path": each, "prefix": f"{each[1:]}/"} for each in paths]
+        return {**NEW, "dataRepositories": links}
+
+    storage = {"a": store("/b/c", "/b-c"), "a-b": store("/c")}
+    recording = declared(cluster=CREATED, nodePools=POOLS, storage={"weights": BUCKET, **storage})
+    links = recording.of_type(LINK_TYPE)
+    assert len({each.urn for each in links}) == len(links) == 3
+
+
+def test_files_of_a_directory_go_with_its_data_repository_where_nothing_is_retained():
+    link = {**LINK, "deleteFiles": True}
+    recording = created({**NEW, "retain": False, "dataRepositories": [link]})
+    assert recording.one(LINK_TYPE).inputs["deleteDataInFilesystem"] is True
+
+
+@pytest.mark.parametrize(("capacity", "op"), [("2400Gi", "replace"), ("7200Gi", "update")])
+def test_a_smaller_file_system_is_planned_as_another_one_with_its_volume(capacity, op):
+    def plan(size: str) -> Recording:
+        store = {**NEW, "retain": False, "capacity": size}
+        return planned(cluster=CREATED, nodePools=POOLS, storage={"weights": BUCKET, "fast": store})
+
+    before, after = plan("4800Gi"), plan(capacity)
+    steps = make_plan(after, load(save(states_of(before)))).steps
+    ops = {each.urn.split("::")[2].rpartition("$")[2]: each.op for each in steps}
+    assert (ops[SYSTEM_TYPE], ops[PV]) == (op, op)
 
 
 def test_neighbouring_directories_and_prefixes_do_not_overlap():

@@ -24,7 +24,10 @@ _PORTS = ((988, 988), (1018, 1023))
 # The last version, which data repositories need (2.12 or newer).
 _LUSTRE = "2.15"
 _BACKUP_DAYS = 7
-# A change of these replaces the file system; all other fields keep it and its volume.
+# A change of these replaces the file system or its volume, so the volume gets another name. A lower
+# capacity replaces the file system too, but a higher one keeps it, and the program does not know
+# the old capacity: the volume keeps its name, and Kubernetes does not delete the old volume while
+# its claim exists. docs/storage.md tells users to create a new store instead.
 _IDENTITY = {"deployment_type", "zone", "kms_key_arn", "mount_options"}
 
 
@@ -106,7 +109,8 @@ def _file_system(
     )
     associations = [
         fsx.DataRepositoryAssociation(
-            f"{name}{each.path.replace('/', '-')}",
+            # A dash can be part of both names, so it does not separate them.
+            f"{name}-{content_key(name, each.path)}",
             file_system_id=system.id,
             file_system_path=each.path,
             data_repository_path=each.address,

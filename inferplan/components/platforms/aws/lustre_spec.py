@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from inferplan.components.handles import ClusterTraits
 from inferplan.components.naming import content_key
@@ -25,12 +25,22 @@ _THROUGHPUTS = "125, 250, 500 or 1000"
 _EXISTING = ("file_system_id", "dns_name", "mount_name")
 
 
+def _directory(path: str) -> str:
+    if any(part in (".", "..") for part in path.split("/")):
+        raise ValueError(f"{path!r} contains '.' or '..'. Write the path without them: /llm.")
+    return path
+
+
 class DataRepository(Spec):
     """A directory of the file system that shows the objects of an S3 bucket in the same region. FSx
     copies a file from S3 when a pod first reads it, and never writes to the bucket.
     """
 
-    path: Annotated[str, StringConstraints(pattern=r"^/([A-Za-z0-9._-]+/)*[A-Za-z0-9._-]+$")]
+    path: Annotated[
+        str,
+        StringConstraints(pattern=r"^/([A-Za-z0-9._-]+/)*[A-Za-z0-9._-]+$"),
+        AfterValidator(_directory),
+    ]
     """The directory in the file system, for example /llm. Directories cannot contain each other."""
     bucket: BucketName
     """An existing bucket."""
@@ -43,8 +53,8 @@ class DataRepository(Spec):
     reading. With an empty list, only the objects that exist at creation are imported.
     """
     delete_files: bool = False
-    """Deletes the files of the directory when the association is deleted. The bucket keeps its
-    objects.
+    """Deletes the files of the directory when the association is deleted, which needs retain: false.
+    The bucket keeps its objects.
     """
 
     @property
@@ -217,6 +227,15 @@ class FsxStoreSpec(VolumeStore):
 
     @rule
     def _check_data_repositories(self) -> Iterator[FieldError]:
+        for index, each in enumerate(self.data_repositories):
+            if each.delete_files and self.retain:
+                yield FieldError(
+                    "deleteFiles needs retain: false: by default the data repository is kept with"
+                    " the file system. Remove deleteFiles, or set retain: false.",
+                    "dataRepositories",
+                    index,
+                    "deleteFiles",
+                )
         for (_, one), (second, other) in combinations(enumerate(self.data_repositories), 2):
             for field, here, there in (
                 ("path", f"{other.path}/", f"{one.path}/"),
