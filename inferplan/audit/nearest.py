@@ -10,8 +10,10 @@ from inferplan.audit.templates import requests_of, select
 from inferplan.kube.paths import mapping
 from inferplan.kube.quantity import number
 from inferplan.kube.selectors import selects
+from inferplan.kube.taints import tolerates_taint
 
 _TERMS = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.*"
+_EXCLUDING = ("NoSchedule", "NoExecute")
 
 
 def obstacle(pod: Mapping[str, Any], nodes: Iterable[Object]) -> str:
@@ -28,19 +30,20 @@ def _unmet(pod: Mapping[str, Any], node: Object) -> Iterator[str]:
     """The fields of `pod` that the empty `node` does not meet; a resource that it lacks altogether
     counts twice.
     """
-    name, taints = node["metadata"]["name"], mapping(node, "spec").get("taints") or ()
+    name = node["metadata"]["name"]
+    taints = [
+        each
+        for each in mapping(node, "spec").get("taints") or ()
+        if isinstance(each, dict) and each.get("effect") in _EXCLUDING
+    ]
     labels = {"kubernetes.io/hostname": name, **mapping(node, "metadata", "labels")}
     tolerations = [each for each in pod.get("tolerations") or () if isinstance(each, dict)]
-    for taint in taints:
-        if taint["effect"] != "PreferNoSchedule" and not any(
-            _tolerates(each, taint) for each in tolerations
-        ):
-            yield "tolerations"
-            break
+    if not all(any(tolerates_taint(each, taint) for each in tolerations) for taint in taints):
+        yield "tolerations"
     if not mapping(pod, "nodeSelector").items() <= labels.items():
         yield "nodeSelector"
-    terms = [each for _, each in select(pod, _TERMS)]
-    if terms and not any(selects(each, labels) for each in terms):
+    terms = [each for _, each in select(pod, _TERMS) if isinstance(each, Mapping)]
+    if terms and not any(_matches(each, name, labels) for each in terms):
         yield "affinity"
     for resource, count in requests_of(pod).items():
         offer = number(mapping(node, "status", "allocatable").get(resource), 0)
@@ -48,12 +51,13 @@ def _unmet(pod: Mapping[str, Any], node: Object) -> Iterator[str]:
             yield from ("resources",) if offer else ("resources", "resources")
 
 
-def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+def _matches(term: Mapping[str, Any], name: str, labels: Mapping[str, Any]) -> bool:
+    """True if a term of a node affinity selects the node `name`. One without expressions selects
+    none.
+    """
+    expressions, fields = term.get("matchExpressions"), term.get("matchFields")
     return (
-        toleration.get("key", taint["key"]) == taint["key"]
-        and toleration.get("effect", taint["effect"]) == taint["effect"]
-        and (
-            toleration.get("operator") == "Exists"
-            or toleration.get("value", "") == taint.get("value", "")
-        )
+        bool(expressions or fields)
+        and selects({"matchExpressions": expressions}, labels)
+        and selects({"matchExpressions": fields}, {"metadata.name": name})
     )

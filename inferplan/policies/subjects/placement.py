@@ -12,6 +12,7 @@ from typing import NamedTuple
 from inferplan.hardware.machines import ec2_devices
 from inferplan.kube.names import QUEUE_LABEL, RESOURCE_VENDORS, vendor_of
 from inferplan.kube.selectors import meets
+from inferplan.kube.taints import tolerates_taint
 from inferplan.policies.engine.fields import Field, FieldError, UnseenFieldError, matching
 from inferplan.policies.engine.resource import Resource, Stack, namespaces, object_names
 from inferplan.policies.subjects.pods import PodTemplate
@@ -251,19 +252,14 @@ def fits_on(pod: PodTemplate, node: Node) -> bool:
 
 def tolerates(pod: PodTemplate, taint: Field) -> bool:
     """True if a pod tolerates a node's taint; PreferNoSchedule excludes no pod. Raises FieldError."""
-    effect = taint.at("effect").text()
-    if effect == "PreferNoSchedule":
-        return True
-    for each in pod.at("tolerations").each():
-        if each.at("effect").text() not in ("", effect):
-            continue
-        key = each.at("key").text()
-        if each.at("operator").text() == "Exists":
-            if key in ("", taint.at("key").text()):
-                return True
-        elif key == taint.at("key").text() and each.at("value").text() == taint.at("value").text():
-            return True
-    return False
+    against = _texts(taint)
+    return against["effect"] == "PreferNoSchedule" or any(
+        tolerates_taint(_texts(each), against) for each in pod.at("tolerations").each()
+    )
+
+
+def _texts(field: Field) -> dict[str, str]:
+    return {name: field.at(name).text() for name in ("key", "operator", "value", "effect")}
 
 
 def queue_of(resource: Resource) -> Field:
