@@ -75,7 +75,7 @@ class Vendor:
     warmup_seconds: int = 300
     """The time from loaded weights to the first answer."""
     containers: Mapping[str, Any] = field(default_factory=dict)
-    """The `files` of devices below /dev, and the options of each container engine for them."""
+    """The `files` below /dev, the driver's file that they need, and options of container engines."""
     visible_devices: str | None = None
     """The variable by which an image claims devices."""
     log_directory: str | None = None

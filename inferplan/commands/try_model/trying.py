@@ -21,6 +21,8 @@ from inferplan.trial.trial import TRIALS, EngineTrial
 from inferplan.trial.verdict import Finding
 from inferplan.workspace.workspace import Workspace
 
+_DEVICES = Path("/dev")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trying:
@@ -125,7 +127,8 @@ def _container(engine: str, image: str, weights: Path) -> Container:
         )
     vendor = vendors().get(vendor_of_image(image) or "")
     own = vendor.containers if vendor else {}
-    devices = [*Path("/dev").glob(own["files"])] if engine in own else []
+    is_here = engine in own and (_DEVICES / own.get("needs", "")).exists()
+    devices = [*_DEVICES.glob(own["files"])] if is_here else []
     return Container(
         engine=engine,
         image=image,

@@ -97,6 +97,26 @@ def test_a_request_that_is_none_is_named(said, weights, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("files", "accelerators"),
+    [
+        (["kfd", "dri/card0", *(f"dri/renderD{128 + number}" for number in range(8))], 8),
+        # The graphics of a computer without ROCm's driver.
+        (["dri/card0", "dri/renderD128"], 0),
+    ],
+)
+def test_amd_accelerators_are_counted_by_their_render_devices(
+    monkeypatch, tmp_path, files, accelerators
+):
+    (tmp_path / "dri").mkdir()
+    for each in files:
+        (tmp_path / each).touch()
+    monkeypatch.setattr(trying, "_DEVICES", tmp_path)
+    place = trying._container("docker", "docker.io/vllm/vllm-openai-rocm:v0.33.0", tmp_path)
+    assert place.accelerators == accelerators
+    assert ("--device=/dev/kfd" in place.options) == bool(accelerators)
+
+
+@pytest.mark.parametrize(
     ("files", "engine", "accelerators", "options"),
     [
         ("null", "docker", 1, ["--gpus=all"]),
