@@ -22,11 +22,15 @@ from inferplan.documents.files import exclusive, is_locked, state_directory
 from inferplan.errors import RequestError
 from inferplan.progress import silent
 from inferplan.trial import process
+from inferplan.trial.mounts import read_only_mounts
 
 ENGINES = ("docker", "podman", "nerdctl")
 PAYLOAD = Path(__file__).parent / "engines" / "payload"
 MEMORY_GIB = 8
 _KEY_VARIABLE = "TRIAL_KEY"
+# A container prints this line first. Without it the container engine failed: nerdctl exits with 1,
+# as programs do.
+_RUNS = "inferplan: the container runs\n"
 _ANSWER_SECONDS = 60.0
 _POLL_SECONDS = 1.0
 _LIMITS = (
@@ -51,13 +55,13 @@ _REMEDIES = {
 _TO_PULL = (
     "Connect this computer to the registry, or load the image with `{engine} load --input FILE`"
 )
-_TO_RUN = "Correct this, and test it with `{engine} run --rm --entrypoint=true {image}`"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
     """A place of trials: a container of `image` for each program, by the container `engine`. It sees
-    the directories `reads`, and the `accelerators` of this computer by the `options` of their vendor.
+    the directories `reads`, whose paths are resolved, and the `accelerators` of this computer by the
+    `options` of their vendor.
     """
 
     engine: str
@@ -90,7 +94,7 @@ class Container:
             progress(f"{self.engine} pulls {self.image}")
             pulled = self._call("pull", "--quiet", self.image, seconds=None)
             if pulled.returncode:
-                raise self._failed("pull", pulled.stderr, _TO_PULL)
+                raise self._not_pulled(pulled.stderr)
 
     def python(self, _: str) -> str:
         """The interpreter that has the engine."""
@@ -123,26 +127,29 @@ class Container:
         contain the `key` take it from a variable.
         """
         name = f"inferplan-trial-{secrets.token_hex(6)}"
-        words = ('"$' + _KEY_VARIABLE + '"').join
-        script = "exec " + " ".join(
-            words(shlex.quote(part) if part else "" for part in word.split(key))
-            if key and key in word
-            else shlex.quote(word)
-            for word in command
+        secret = {each for each, value in environment.items() if key and key in value}
+        script = "".join(
+            (
+                f"echo {shlex.quote(_RUNS.strip())}; ",
+                *(f"export {each}={_quoted(environment[each], key)}; " for each in sorted(secret)),
+                f"exec {' '.join(_quoted(word, key) for word in command)}",
+            )
         )
         if text is not None:
-            (folder / "input").write_text(text, encoding="utf-8")
+            with (folder / "input").open("x", encoding="utf-8") as stream:
+                stream.write(text)
             script += f" < {shlex.quote(str(folder / 'input'))}"
-        own = {**environment, _KEY_VARIABLE: key}
+        public = {each: value for each, value in environment.items() if each not in secret}
         with exclusive(_lock(name), "trial", silent), self._forwarded(name, port):
             try:
                 with process.started(
-                    self._run(name, script, own, folder),
-                    {**os.environ, **own},
+                    self._run(name, script, public, folder),
+                    {**os.environ, _KEY_VARIABLE: key},
                     folder,
                     # Each question to a container starts a program.
                     poll_seconds=_POLL_SECONDS if port else process.POLL_SECONDS,
                     check=self._check,
+                    hidden=_RUNS,
                 ) as engine:
                     try:
                         yield engine
@@ -177,7 +184,6 @@ class Container:
     def _run(
         self, name: str, script: str, environment: Mapping[str, str], folder: Path
     ) -> list[str]:
-        files = sorted({*self.reads, *_linked(self.reads), PAYLOAD})
         memory = f"{MEMORY_GIB}g"
         limits = [] if self.accelerators else [f"--memory={memory}", f"--memory-swap={memory}"]
         # SELinux would deny containers access to the mounted files of this user.
@@ -185,12 +191,14 @@ class Container:
         return [
             *(self.engine, "run", f"--name={name}", f"--label={_label()}", *_LIMITS, *limits),
             *(f"--user={self._user()}", *self.options, f"--workdir={folder}"),
-            *(f"--mount=type=bind,source={each},target={each},readonly" for each in files),
+            *read_only_mounts((*self.reads, PAYLOAD)),
             f"--mount=type=bind,source={folder},target={folder}",
-            # A name alone takes its value from the client's variables, so no value is shown. This
+            # The values of the plan are plain. The client of the container engine does not get
+            # them as its own variables, which would configure it (DOCKER_HOST).
+            *(f"--env={each}={value}" for each, value in sorted(environment.items())),
+            # A name alone takes its value from the client's variables, so no key is shown. This
             # user may be unknown to the image.
-            *(f"--env={each}" for each in sorted(environment)),
-            *(f"--env=HOME={folder}", "--env=USER=trial"),
+            *(f"--env={_KEY_VARIABLE}", f"--env=HOME={folder}", "--env=USER=trial"),
             *("--entrypoint=sh", self.image, "-c", script),
         ]
 
@@ -200,12 +208,17 @@ class Container:
         said = self._call("info", f"--format={form}").stdout
         return "0:0" if "rootless" in said or "true" in said else f"{os.getuid()}:{os.getgid()}"
 
-    def _check(self, status: int, log: str) -> None:
-        """Raise RequestError for the exit codes of a container whose program did not run, or was
-        killed.
+    def _check(self, status: int, printed: str) -> None:
+        """Raise RequestError for a container that did not start or was lost, and for the exit codes of
+        one whose program did not run, or was killed.
         """
-        if status == 125:
-            raise self._failed("start a container of", log, _TO_RUN)
+        log = printed.replace(_RUNS, "", 1)
+        if log == printed or status == 125:
+            test = shlex.join(
+                (self.engine, "run", "--rm", "--entrypoint=true", *self.options, self.image)
+            )
+            advice = f"Correct this, and test it with `{test}`"
+            raise self._failed("run a container of", log, advice)
         if status in (126, 127):
             raise RequestError(
                 f"--container: {self.image} cannot run the program of the trial ({_last(log)})."
@@ -213,18 +226,20 @@ class Container:
                 f" --container {self.engine}=IMAGE"
             )
         if status == 137:
+            limit = "" if self.accelerators else f" Its limit is {MEMORY_GIB} GiB of memory."
             raise RequestError(
-                f"--container: the container of {self.image} was killed (exit code 137). Its limit"
-                f" is {MEMORY_GIB} GiB of memory. Free memory on this computer, and try again"
+                f"--container: the container of {self.image} was killed (exit code 137).{limit}"
+                " Free memory on this computer, and try again"
             )
 
-    def _failed(self, verb: str, said: str, otherwise: str) -> RequestError:
+    def _not_pulled(self, said: str) -> RequestError:
         remedies = (text for words, text in _REMEDIES.items() if words in said.lower())
         first = self.image.partition("/")[0]
         registry = first if "." in first or ":" in first else "docker.io"
-        advice = next(remedies, otherwise).format(
-            engine=self.engine, registry=registry, image=self.image
-        )
+        advice = next(remedies, _TO_PULL).format(engine=self.engine, registry=registry)
+        return self._failed("pull", said, advice)
+
+    def _failed(self, verb: str, said: str, advice: str) -> RequestError:
         return RequestError(
             f"--container: {self.engine} cannot {verb} {self.image} ({_last(said)}). {advice}"
         )
@@ -275,11 +290,12 @@ class Container:
             return subprocess.CompletedProcess(command, 1, "", f"no answer in {seconds:.0f} s")
 
 
-def _linked(directories: Sequence[Path]) -> set[Path]:
-    """The directories of the files that links in `directories` lead to."""
-    links = (each for top in directories for each in top.rglob("*") if each.is_symlink())
-    targets = (each.resolve() for each in links if each.exists())
-    return {each if each.is_dir() else each.parent for each in targets}
+def _quoted(word: str, key: str) -> str:
+    """The `word` for a shell, which takes the `key` from its variable."""
+    if not key or key not in word:
+        return shlex.quote(word)
+    parts = (shlex.quote(part) if part else "" for part in word.split(key))
+    return f'"${_KEY_VARIABLE}"'.join(parts)
 
 
 def _label() -> str:

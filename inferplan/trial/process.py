@@ -6,17 +6,18 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 from inferplan.interrupts import delayed_interrupts
 
 _END_SECONDS = 5.0
 POLL_SECONDS = 0.1
-_KEPT_VARIABLES = ("PATH", "LANG", "HOME", "TMPDIR")
 
 
 def free_port() -> int:
@@ -27,30 +28,38 @@ def free_port() -> int:
 
 
 class Process:
-    """A started program; `log` is the file of all that it prints."""
+    """A started program, which prints into the file `log`. Readers of the log do not see `hidden`."""
 
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        log: Path,
+        log: IO[bytes],
         poll_seconds: float,
         check: Callable[[int, str], None] | None,
+        hidden: str,
     ) -> None:
         self._process = process
         self._log = log
         self._poll_seconds = poll_seconds
         self._check = check
+        self._hidden = hidden
 
     @property
     def log(self) -> str:
-        return self._log.read_text(encoding="utf-8", errors="replace")
+        return self._printed.replace(self._hidden, "", 1)
+
+    @property
+    def _printed(self) -> str:
+        # The program writes at the position of the same descriptor.
+        number = self._log.fileno()
+        return os.pread(number, os.fstat(number).st_size, 0).decode(errors="replace")
 
     @property
     def exit_status(self) -> int | None:
         """The exit code, None while it runs. Raises what `check` raises for it."""
         status = self._process.poll()
         if status is not None and self._check is not None:
-            self._check(status, self.log)
+            self._check(status, self._printed)
         return status
 
     def wait(self, condition: Callable[[], bool], seconds: float) -> bool:
@@ -71,31 +80,31 @@ def started(
     *,
     poll_seconds: float = POLL_SECONDS,
     check: Callable[[int, str], None] | None = None,
+    hidden: str = "",
 ) -> Iterator[Process]:
     """Run `command` in `folder` with `environment` alone; end its whole group afterwards, also at
-    SIGTERM. `check` judges its exit code and its log.
+    SIGTERM. `check` judges its exit code and all that it prints, of which logs leave out `hidden`.
+    The file of the log has no path, because the code of a model may write into `folder`.
     """
-    log = folder / "engine.log"
 
     def stop(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    with delayed_interrupts() as deliver_interrupts:
-        with log.open("wb") as stream:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                env=dict(environment),
-                cwd=folder,
-                start_new_session=True,
-            )
+    with tempfile.TemporaryFile() as log, delayed_interrupts() as deliver_interrupts:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            cwd=folder,
+            start_new_session=True,
+        )
         try:
             deliver_interrupts()
             before = signal.signal(signal.SIGTERM, stop)
             try:
-                yield Process(process, log, poll_seconds, check)
+                yield Process(process, log, poll_seconds, check, hidden)
             finally:
                 signal.signal(signal.SIGTERM, before)
         finally:

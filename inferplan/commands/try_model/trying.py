@@ -68,6 +68,8 @@ def tried(
         raise RequestError(
             f"--weights: {weights} is not a directory. Name one with the model's files"
         )
+    # Links in the directory start from its real place.
+    weights = weights.resolve()
     program = "" if container else _program(model, trial)
     recording = workspace.record()
     server = dict(container_of(model, recording))

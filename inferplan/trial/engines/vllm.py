@@ -75,7 +75,9 @@ def run(subject: Subject, progress: Callable[[str], None]) -> Iterator[Finding]:
         }
         progress(f"vLLM judges {trial.name} and starts")
         command = [python, str(_PAYLOAD), json.dumps(arguments)]
-        with subject.place.started(command, _environment(trial, key), folder, port=port) as process:
+        with subject.place.started(
+            command, _environment(trial, key), folder, port=port, key=key
+        ) as process:
             yield from _findings(trial, process, port, key, differs, progress)
 
 

@@ -61,8 +61,9 @@ class WithEnvironment(Container):
 
 def tried(engine: str, environment: Any, directory: Path, **fields: Any) -> list[Any]:
     model = vllm_model(**fields)
-    reads = (directory, environment.root, *SYSTEM)
-    place = WithEnvironment(engine=engine, image=IMAGE, reads=reads)
+    system = [f"--mount=type=bind,source={each},target={each},readonly" for each in SYSTEM]
+    reads = (directory, environment.root)
+    place = WithEnvironment(engine=engine, image=IMAGE, reads=reads, options=system)
     place.prepare(lambda _: None)
     subject = Subject(
         name="chat", spec=model, container=container_of(model), weights=directory, place=place

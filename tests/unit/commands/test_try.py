@@ -65,6 +65,17 @@ def test_a_directory_that_is_not_there_is_named(said, tmp_path):
     assert "is not a directory" in said("local", "llama-3-8b", tmp_path / "nowhere")
 
 
+def test_a_linked_directory_is_mounted_at_its_real_place(said, weights, tmp_path, monkeypatch):
+    def mounted(_engine: str, _image: str, directory: Path) -> None:
+        raise RequestError(str(directory))
+
+    monkeypatch.setattr(trying, "_container", mounted)
+    (tmp_path / "link").symlink_to(weights)
+    assert said("local", "llama-3-8b", tmp_path / "link", container="docker") == str(
+        weights.resolve()
+    )
+
+
 def test_a_program_that_is_not_here_is_named_with_the_way_to_get_it(said, weights, monkeypatch):
     monkeypatch.setenv("INFERPLAN_CPU_SERVER", "/nowhere/vllm")
     text = said("local", "llama-3-8b", weights)

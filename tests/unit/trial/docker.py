@@ -45,6 +45,12 @@ class Docker:
         words: Any = json.loads((self.root / "last-run").read_text())
         return words
 
+    @property
+    def last_client(self) -> dict[str, str]:
+        """The variables of the client in the last `docker run`."""
+        variables: Any = json.loads((self.root / "last-client").read_text())
+        return variables
+
 
 def installed(root: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
     """The stub as `docker` on PATH, before everything else."""

@@ -2,8 +2,8 @@
 program of a container runs here, with the variables of its image and of `run` alone.
 
 An image NAME is images/NAME with a `bin` on its PATH and a `site` of Python packages. The loopback of
-containers is 127.0.0.2. Files that a test writes: `down` (the daemon does not answer) and `pull` (the
-error of the registry).
+containers is 127.0.0.2. Files that a test writes: `down` (the daemon does not answer), `pull` (the
+error of the registry) and `start` (the exit code and the error of `run`).
 """
 
 from __future__ import annotations
@@ -46,6 +46,12 @@ def inside(text: str) -> str:
     return text.replace("127.0.0.1", "127.0.0.2")
 
 
+def fail_to_start() -> None:
+    if (ROOT / "start").exists():
+        status, _, message = (ROOT / "start").read_text().partition(" ")
+        fail(message, int(status))
+
+
 def run(words: list[str]) -> int:
     parser = Parser(prog="docker run", allow_abbrev=False)
     for name in ("name", "label", "user", "workdir", "pids-limit", "shm-size", "entrypoint"):
@@ -59,6 +65,7 @@ def run(words: list[str]) -> int:
     parser.add_argument("image")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args(words)
+    fail_to_start()
     if not image_directory(options.image).is_dir():
         fail(f"No such image: {options.image}")
     for mount in options.mount:
@@ -82,6 +89,7 @@ def run(words: list[str]) -> int:
     unfinished.write_text(json.dumps(record))
     unfinished.rename(SHARED / options.name)
     (ROOT / "last-run").write_text(json.dumps(words))
+    (ROOT / "last-client").write_text(json.dumps(dict(os.environ)))
     status = process.wait()
     return 128 - status if status < 0 else status
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,15 +89,34 @@ def test_questions_reach_a_server_without_a_network(container, docker, folder, m
     assert KEY not in " ".join(docker.last_run)
 
 
+def test_variables_of_the_plan_do_not_configure_the_client(container, docker):
+    program = ["sh", "-c", 'echo "$DOCKER_HOST"']
+    done = container.finished(program, {"DOCKER_HOST": "evil"}, PATIENCE_SECONDS, "late")
+    assert done.stdout == "evil\n"
+    assert docker.last_client.get("DOCKER_HOST") is None
+
+
+@pytest.mark.parametrize(
+    "replacement",
+    ["ln -s {secret} engine.log", "mkfifo engine.log; echo secret > engine.log &"],
+)
+def test_a_program_cannot_replace_its_log(container, tmp_path, replacement):
+    (tmp_path / "secret").write_text("secret")
+    replaced = f"rm -f engine.log; {replacement.format(secret=tmp_path / 'secret')}"
+    program = ["sh", "-c", f"{replaced}\necho own words"]
+    done = container.finished(program, {}, PATIENCE_SECONDS, "late")
+    assert done.stdout == "own words\n"
+
+
 def test_it_may_write_into_its_folder_alone(container, docker, tmp_path):
-    blobs = tmp_path / "blobs"
-    blobs.mkdir()
-    (blobs / "1f").write_text("{}")
-    (container.reads[0] / "config.json").symlink_to(blobs / "1f")
+    blob = tmp_path / "blobs" / "1f"
+    blob.parent.mkdir()
+    blob.write_text("{}")
+    (container.reads[0] / "config.json").symlink_to(blob)
     container.finished(["true"], {}, PATIENCE_SECONDS, "late")
     mounts = [each for each in docker.last_run if each.startswith("--mount")]
-    for directory in (*container.reads, blobs):
-        assert f"--mount=type=bind,source={directory},target={directory},readonly" in mounts
+    for path in (*container.reads, blob):
+        assert f"--mount=type=bind,source={path},target={path},readonly" in mounts
     assert len([each for each in mounts if not each.endswith(",readonly")]) == 1
     assert f"--user={os.getuid()}:{os.getgid()}" in docker.last_run
     assert "--memory=8g" in docker.last_run
@@ -121,6 +141,35 @@ def test_a_program_that_does_not_run_or_is_killed_is_no_verdict(container, docke
     assert docker.containers == []
 
 
+def test_a_killed_program_with_accelerators_has_no_limit(container):
+    container = replace(container, accelerators=1)
+    with pytest.raises(RequestError) as raised:
+        container.finished(["sh", "-c", "kill -9 $$"], {}, PATIENCE_SECONDS, "late")
+    assert "was killed (exit code 137). Free memory on this computer" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("engine", "status"), [("docker", 125), ("podman", 125), ("nerdctl", 1), ("docker", 127)]
+)
+def test_a_container_that_does_not_start_is_no_verdict(container, docker, engine, status):
+    if engine != "docker":
+        (docker.root / engine).symlink_to("docker")
+    (docker.root / "start").write_text(f"{status} permission denied: /dev/kfd")
+    container = replace(container, engine=engine, options=("--gpus=all",))
+    with pytest.raises(RequestError) as raised:
+        container.finished(["true"], {}, PATIENCE_SECONDS, "late")
+    said = str(raised.value)
+    assert f"{engine} cannot run a container of {IMAGE} (docker: permission denied" in said
+    assert f"test it with `{engine} run --rm --entrypoint=true --gpus=all {IMAGE}`" in said
+    assert "Log in" not in said
+
+
+def test_a_program_that_fails_is_a_verdict(container):
+    program = ["sh", "-c", "echo words; exit 1"]
+    done = container.finished(program, {}, PATIENCE_SECONDS, "late")
+    assert (done.returncode, done.stdout) == (1, "words\n")
+
+
 def test_a_program_that_hangs_is_ended(container, docker):
     with pytest.raises(RequestError, match="too late"):
         container.finished(["sleep", "1000"], {}, 0.1, "too late")
@@ -132,7 +181,7 @@ def test_a_mount_that_docker_rejects_is_told_with_its_words(docker, tmp_path):
     container = Container(engine="docker", image=IMAGE, reads=(tmp_path / "nowhere",))
     with pytest.raises(RequestError) as raised:
         container.finished(["true"], {}, PATIENCE_SECONDS, "late")
-    assert f"docker cannot start a container of {IMAGE} (docker: invalid mount" in str(raised.value)
+    assert f"docker cannot run a container of {IMAGE} (docker: invalid mount" in str(raised.value)
     assert f"docker run --rm --entrypoint=true {IMAGE}" in str(raised.value)
 
 
