@@ -73,6 +73,9 @@ def test_an_image_without_its_accelerators_judges_arguments_and_the_prompt(docke
     # The pinned release itself has judged.
     assert findings[0].sentence == ""
     assert docker.containers == []
+    # The key of the server is not on the command line.
+    assert 'export VLLM_API_KEY="$TRIAL_KEY"; ' in docker.last_run[-1]
+    assert not [each for each in docker.last_run if each.startswith("--env=VLLM_API_KEY")]
 
 
 def test_the_classes_of_the_image_reject_a_value(docker, weights):
