@@ -61,6 +61,6 @@ def test_the_page_states_the_errors_of_what_nothing_was_fitted_to():
         f" {first['throughput']} for throughput" in text
     )
     [share] = re.findall(r"holds [0-9]+ of [0-9]+ figures \(([0-9]+%)\)", accuracy)[:1]
-    assert f"the band holds {share} of their figures" in text
+    assert f"{share} of the figures are within the band" in text
     [unsafe] = re.findall(r"throughput, ([0-9]+ of [0-9]+) replicas", accuracy)[:1]
     assert f"{unsafe} replicas beyond" in text

@@ -16,12 +16,7 @@ from inferplan.components.naming import content_key
 from inferplan.components.serving.adapters import rank_problems
 from inferplan.components.serving.hardware import default_image_of, vendor_of
 from inferplan.components.serving.openai_model import OpenAiModel
-from inferplan.components.serving.scaling_spec import (
-    PODS,
-    Query,
-    ReplicaRange,
-    Signal,
-)
+from inferplan.components.serving.scaling_spec import PODS, Query, ReplicaRange, Signal
 from inferplan.components.serving.traffic_spec import Batching
 from inferplan.components.serving.vllm import cpu, values
 from inferplan.components.serving.vllm.combinations import contradictions
@@ -177,15 +172,15 @@ class VllmSpec(VllmEngineArgs, OpenAiModel):
         if self.lora_loading == "runtime":
             if self.preheat is None:
                 yield (
-                    "loraLoading: runtime needs preheat, which copies adapters to the share of the"
-                    " weights. Add preheat, or remove loraLoading"
+                    "loraLoading: runtime needs preheat, which copies adapters to the share. Add"
+                    " preheat, or remove loraLoading"
                 )
             if several := sorted(words & _SEVERAL_SERVERS):
                 yield (
                     f"loraLoading: runtime needs one API server for each replica, but extraArgs has"
                     f" {' and '.join(several)}. Remove one of them"
                 )
-            release = re.match(r"(\d+)\.(\d+)", values.release_in(self.image or ""))
+            release = re.match(r"([0-9]+)\.([0-9]+)", values.release_in(self.image or ""))
             if release and tuple(map(int, release.groups())) < _RUNTIME_LOADING:
                 yield (
                     f"loraLoading: runtime needs vLLM 0.24 or newer, not {self.image}. Use a newer"
