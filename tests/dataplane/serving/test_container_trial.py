@@ -27,8 +27,9 @@ from tests.unit.serving.models import container_of
 from tests.unit.serving.models import vllm as vllm_model
 
 IMAGE = "localhost/trial-python:1"
-# The interpreter's own installation, and the system's libraries.
-SYSTEM = (Path(sys.base_prefix), Path("/usr/lib"), Path("/usr/lib64"))
+# The interpreter's own installation, the system's libraries, and the program that vLLM's CPU build
+# asks for the cores, which upstream's images have.
+SYSTEM = (Path(sys.base_prefix), Path("/usr/lib"), Path("/usr/lib64"), Path("/usr/bin/lscpu"))
 
 
 def answers(engine: str) -> bool:
@@ -83,7 +84,7 @@ def files(environment, tmp_path_factory):
 
 def test_vllm_answers_in_a_container_without_a_network(engine, environment, files):
     findings = tried(engine, environment, files)
-    assert {each.state for each in findings} == {"works"}
+    assert [each for each in findings if each.state != "works"] == []
     assert "a chat" in [each.step for each in findings]
 
 
