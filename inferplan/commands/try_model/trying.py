@@ -115,7 +115,7 @@ def _program(model: str, trial: EngineTrial) -> str:
     if program is None or not os.access(program, os.X_OK):
         raise RequestError(
             f"{program or trial.program} is not a program on this computer. Install {trial.package}"
-            " in an environment of its own (inferplan docs trial), and put it on PATH or name it in"
+            " in a separate environment (inferplan docs trial), and put it on PATH or name it in"
             f" INFERPLAN_CPU_SERVER; or {use}"
         )
     return program

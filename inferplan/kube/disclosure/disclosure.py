@@ -244,7 +244,7 @@ def _map(value: dict[str, Any], before: Any, at: _Context, copies: Copies) -> An
 
 @lru_cache(_PLACES)
 def _below(at: _Context, key: str, type_: type, beside: str) -> _Context:
-    """The place of a value of `type_` below `at`; `beside` is the name next to a value."""
+    """The place of a value of `type_` below `at`; `beside` is the name in the same mapping."""
     form, name = at.form, key
     if form.startswith("@"):
         place = f"{form[1:]}.{key}"

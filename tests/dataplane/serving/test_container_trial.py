@@ -42,7 +42,7 @@ ENGINES = [each for each in ("docker", "podman") if answers(each)]
 pytestmark = [
     pytest.mark.full,
     pytest.mark.timeout(1500),
-    pytest.mark.skipif(not ENGINES, reason="neither docker nor podman answers"),
+    pytest.mark.skipif(not ENGINES, reason="docker and podman do not answer"),
 ]
 
 
